@@ -28,39 +28,24 @@ import {
 import { followHeads, LATER_AT_ONCE, readLater } from './watch/follow.js'
 import { watchesOf } from './watch/head-watch.js'
 import { changedAnchored, earliestOf, followAll, isSame } from './watch/judge.js'
-import { AnchorFault, lockAnchorHeads } from './watch/newest-anchor.js'
+import { AnchorFault, readAnchorIn } from './watch/newest-anchor.js'
 
 export interface AnchorOptions {
-  /** entries to write before the anchor */
-  notes?: readonly EntryNote[]
-  /** a tenant whose loss was accepted: it is no longer covered */
-  without?: string
-  /** tenants whose rollback is being accepted, regardless of their anchored heads */
-  accepted?: ReadonlySet<string>
-  /** write an anchor even if every head is covered already */
-  evenIfSame?: boolean
-  /**
-   * cover what the database has now, regardless of the anchored heads: after a rollback of the installation's own log
-   * was accepted
-   */
-  afresh?: boolean
-  /** whether tenants may stay covered as they were: while one loss is accepted, others may still be open */
-  mayLeave?: boolean
-  /**
-   * called with each tenant that stays covered as it was, because of its head or an alarm; without it, no anchor is
-   * written then
-   */
+  notes?: readonly EntryNote[] // entries to write before the anchor
+  without?: string // a tenant whose loss was accepted: it is no longer covered
+  accepted?: ReadonlySet<string> // tenants whose rollback is being accepted, regardless of their anchored heads
+  evenIfSame?: boolean // write an anchor even if every head is covered already
+  afresh?: boolean // cover what the database has now: after a rollback of the installation's own log was accepted
+  mayLeave?: boolean // whether tenants may stay covered as before: while one loss is accepted, others may be open
+  // called with a tenant that stays covered as before, for its head or an alarm; without it, no anchor is written then
   onLeft?: (tenant_id: string, what: string) => void
-  /** how long logs are followed before the transaction begins, in milliseconds; by default until all are */
-  followMs?: number
+  followMs?: number // milliseconds for which logs are followed before the transaction; by default until all are
 }
 
 /**
- * Writes an anchor in a transaction of its own; returns false if every head is covered already. Refuses if a tenant's
- * head is missing, forged, or behind its entries or what this process witnessed, or if the tenant has an alarm: such an
- * anchor would prove less than it seems to.
- *
- * @throws ChainAlarmError then too, Refusal, AuditWriteError
+ * In a transaction of its own; false if every head is covered already. Refuses where a tenant would have to stay
+ * covered as before: such an anchor would prove less than it seems to. @throws ChainAlarmError, Refusal,
+ * AuditWriteError
  */
 export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
   if (!options?.afresh) await followChanged(services, options?.followMs ?? Number.POSITIVE_INFINITY)
@@ -70,19 +55,16 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
 }
 
 /**
- * Writes an anchor over the heads that the server wrote; returns the new head of the installation's log, undefined if
- * every head is covered already. A tenant whose head is forged, missing or behind what was anchored stays covered as it
- * was, so that an anchor never hides what an earlier one shows.
- *
- * @throws ChainAlarmError, also if the anchored heads are not those of the newest anchor, AuditWriteError
+ * Returns the new head of the installation's log; undefined if every head is covered already. A tenant whose head is
+ * forged, missing or behind stays covered as it was, so that no anchor hides what an earlier one shows. @throws
+ * ChainAlarmError, also if the anchored heads are not those of the newest anchor, AuditWriteError
  */
 export async function anchorHeads(
   services: Services,
   sql: Transaction,
   { notes = [], without, accepted, evenIfSame = false, afresh = false, mayLeave = true, onLeft }: AnchorOptions = {},
 ): Promise<Head | undefined> {
-  // Proves the heads here too, although each server compares before it anchors: heads that were edited in between must
-  // not be covered.
+  // Proven here too: heads that were edited since the comparison before must not be covered.
   const before = afresh ? await clearHeads(sql) : await lockAnchored(services, sql)
   const anchored = new Map(before.map((head) => [head.tenant_id, head]))
   const { changed, left } = await judgeHeads(services, sql, anchored, { accepted, mayLeave })
@@ -103,16 +85,14 @@ async function clearHeads(sql: Transaction): Promise<AnchoredHead[]> {
   return []
 }
 
-/**
- * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads that the
- * newest one covers. If they can't be proven, this raises the alarm about that log. @throws ChainAlarmError
- */
+/** Locks the installation's head against other anchors; an unproven anchor is an alarm. @throws ChainAlarmError */
 export async function lockAnchored(
   { committer, installationKey }: Pick<Services, 'committer' | 'installationKey'>,
   sql: Transaction,
 ): Promise<AnchoredHead[]> {
   try {
-    return await lockAnchorHeads(sql, installationKey)
+    await lockHead(sql, INSTALLATION_ID)
+    return (await readAnchorIn(sql, installationKey))?.heads ?? []
   } catch (error) {
     if (!(error instanceof AnchorFault)) throw error
     const own = watchesOf(committer).get(INSTALLATION_ID)
@@ -121,10 +101,7 @@ export async function lockAnchored(
   }
 }
 
-/**
- * Follows each log whose head is not the anchored one, from every point that it must continue from, so that little is
- * left to read while the head of the installation's log is locked. The transaction itself reports faults.
- */
+// So that little is left to read while the installation's head is locked. The transaction itself reports faults.
 async function followChanged(services: Services, ms: number): Promise<void> {
   const { sql, committer, storeKeys, installationKey } = services
   const until = performance.now() + ms
@@ -150,13 +127,12 @@ async function followChanged(services: Services, ms: number): Promise<void> {
   }
 }
 
-/** Whether a log must continue from its present head alone: then nothing needs to be read. */
+/** Then nothing needs to be read. */
 function isEnd([only, ...others]: readonly Witness[], head: Head): boolean {
   return only !== undefined && others.length === 0 && isSame(only, head) && only.policy_version === head.policy_version
 }
 
-// The heads that the anchor newly covers, and by tenant why others stay as they were: that list is complete only if no
-// tenant may be left.
+// The heads that the anchor newly covers, and why others stay as they were: complete only if no tenant may be left.
 async function judgeHeads(
   services: Services,
   sql: Transaction,
@@ -211,7 +187,7 @@ function findBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed =
   return `the head of tenant ${tenant_id} is of entry ${last_id}, and entry ${known} was written`
 }
 
-// Finds tenants that have no head, but should have one by the anchored heads, the installation's log or their own rows.
+// Tenants without a head, which should have one by the anchored heads, the installation's log or their own rows.
 async function findUnlisted(
   sql: Transaction,
   anchored: readonly string[],
@@ -223,19 +199,14 @@ async function findUnlisted(
   return [...expected]
 }
 
-/** A head that changed, and what its log must continue from. */
 interface Judged {
   head: CurrentHead
   anchored: AnchoredHead | undefined
-  /** what this process knew before the head was read */
-  held: readonly Witness[]
-  /** a rollback of it is being accepted */
-  isAccepted: boolean
+  held: readonly Witness[] // what this process knew before the head was read
+  isAccepted: boolean // a rollback of it is being accepted
 }
 
-// For each tenant the head that the anchor can cover, or why it can't: a stored hash proves nothing, so each
-// log is followed from what the last anchor covers, and from all that this process knows, to exactly that
-// head.
+// The head to cover, or why not: a stored hash proves nothing, so each log is followed to exactly that head.
 async function proveHeads(
   services: Services,
   sql: Transaction,
@@ -264,8 +235,7 @@ async function proveHeads(
   return answers
 }
 
-// The audit key of a head that the server wrote, and what its log must continue from; or why the head can't
-// be covered.
+// The audit key, and what the log must continue from; or why the head can't be covered.
 function openHead(
   { committer, storeKeys }: Services,
   { head, anchored, held, isAccepted }: Judged,
@@ -293,8 +263,7 @@ function openHead(
   }
 }
 
-// A purge or an accepted rollback may explain why the log does not lead there; or the log has grown meanwhile.
-// Otherwise this raises the alarm.
+// A purge or an accepted rollback may explain it, or the log has grown meanwhile. Otherwise this raises the alarm.
 async function readProven(
   { committer }: Services,
   sql: Transaction,

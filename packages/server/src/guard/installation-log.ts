@@ -1,8 +1,4 @@
-/**
- * The installation's own log (anchor.md): who created, changed and deleted tenants, what was purged, when servers
- * started and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the last one that a
- * transaction locks.
- */
+// The installation's own log (anchor.md), under an id that no tenant has. A transaction locks its head last.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Clock } from '../core/audit/append/clock.js'
 import { appendToLocked } from '../core/audit/append/send-appends.js'
@@ -19,10 +15,7 @@ import type { Transaction } from '../core/store/db.js'
 import { setInstallationKey } from '../core/store/instance.js'
 import { watchesOf } from './watch/head-watch.js'
 
-/**
- * Begins the log, in the transaction that creates the installation or brings its schema to the version that has the
- * log.
- */
+/** In the transaction that creates the installation, or brings its schema to the version that has the log. */
 export async function beginInstallationLog(
   sql: Transaction,
   { storeKeys, clock, actor, version }: { storeKeys: StoreKeys; clock: Clock; actor: string; version: string },
@@ -38,10 +31,7 @@ export async function beginInstallationLog(
   await append(sql, genesis, { auditKey, clock, time, caller: systemCaller({ actor }), notes: [note] })
 }
 
-/**
- * Records a migration in its transaction, even in a log that is ahead of the clock: the command that resolves this
- * migrates too. @throws AuditWriteError if the head is missing or forged
- */
+/** Even if the log is ahead of the clock: the command that resolves that migrates too. @throws AuditWriteError */
 export async function recordMigration(
   sql: Transaction,
   { auditKey, clock, actor, note }: { auditKey: AuditKey; clock: Clock; actor: string; note: EntryNote },
@@ -65,10 +55,7 @@ export function assertRecordable({ committer }: Pick<Services, 'committer'>): vo
   )
 }
 
-/**
- * Appends entries to the installation's log in a transaction of their own; returns the new head. @throws Refusal,
- * ChainAlarmError, AuditWriteError
- */
+/** In a transaction of their own; returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError */
 export async function recordAlone(
   services: Recording & Pick<Services, 'sql' | 'actor'>,
   notes: readonly EntryNote[],
@@ -78,10 +65,7 @@ export async function recordAlone(
   return head
 }
 
-/**
- * Appends entries to the installation's log in the transaction of the change that they record, so that both commit
- * together. Returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError
- */
+/** In the transaction of the change that they record; returns the new head. @throws as `recordAlone` */
 export async function recordForInstallation(
   recording: Recording,
   sql: Transaction,
@@ -94,16 +78,13 @@ export async function recordForInstallation(
   return append(sql, head, { auditKey, clock, time: clock.read(head), caller, notes })
 }
 
-/**
- * Locks the head of the installation's log until the transaction ends: for work that only one process may do at a time,
- * before it writes anything. @throws Refusal, ChainAlarmError
- */
+/** For work that only one process may do at a time, before it writes anything. @throws Refusal, ChainAlarmError */
 export async function lockInstallationHead({ committer, installationKey }: Recording, sql: Transaction): Promise<Head> {
   assertRecordable({ committer })
   return committer.guard.readHead(sql, { tenant_id: INSTALLATION_ID, auditKey: installationKey }, lockHead)
 }
 
-/** Appends entries after the head, which this transaction has locked or made; returns the new head. */
+/** The head is one that this transaction has locked or made. */
 async function append(
   sql: Transaction,
   head: Head,

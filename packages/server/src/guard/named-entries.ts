@@ -1,7 +1,4 @@
-/**
- * Whether the entry of a tenant's own log that the installation's log names is there, and is the one that it names
- * (anchor.md 4).
- */
+/** Whether the entry that the installation's log names last of a tenant's log is there (anchor.md 4). */
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { type AuditKey, entryMac, equalBytes, type Witness } from '../core/audit/formats/chain.js'
 import { findAuthenticMark, readAuthenticEntry } from '../core/audit/read-entry.js'
@@ -9,7 +6,7 @@ import { type NamedEntry, readRecordedTenants } from '../core/audit/recorded-ten
 import type { Queryable } from '../core/store/db.js'
 import { findStatuses } from '../core/store/tenants.js'
 
-/** Whether `rows`, which must be the named entry and the one before it, prove the entry that is named. */
+/** `rows` must be the named entry and the one before it. */
 export function hasNamed(
   rows: readonly ChainedEntry[],
   { tenant_id, named, auditKey }: { tenant_id: string; named: NamedEntry; auditKey: AuditKey | undefined },
@@ -21,10 +18,7 @@ export function hasNamed(
   return equalBytes(entry.mac, entryMac(auditKey, entry.id, hash)) && equalBytes(hash, named.hash)
 }
 
-/**
- * Compares a tenant with what the installation's log says of it in this snapshot of the database. Returns what is
- * wrong; undefined if nothing is.
- */
+/** Compares a tenant with the installation's log in this snapshot; returns what is wrong. */
 export async function findContradiction(
   snapshot: Queryable,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
@@ -42,7 +36,6 @@ export async function findContradiction(
   return `the installation's log says that the tenant is ${status}, and its row that it is ${found}: the database was tampered with`
 }
 
-/** The point that the log must continue from, by the hash of the entry. */
 export function witnessOf({ id, hash }: NamedEntry): Witness {
   return { last_id: id, hash, policy_version: 0 }
 }

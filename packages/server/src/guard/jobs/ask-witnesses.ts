@@ -1,7 +1,4 @@
-/**
- * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that does not
- * answer changes nothing for callers: the next one that answers shows the same.
- */
+// Has witnesses cosign the tree of the installation's log (tree.md). The next answer makes up for one that is missing.
 import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
@@ -11,45 +8,28 @@ import { createTreeReader } from '../operations/proven-tree.js'
 import { createLineWriter, signHead } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 
-/**
- * A witness is asked at most twice, by the known size and by that in its 409; a third time if another server was
- * faster.
- */
-const MOST_ATTEMPTS = 3
+const MOST_ATTEMPTS = 3 // by the known size and by that in its 409; a third time if another server was faster
 /** How long one request to a witness may take, in milliseconds; while the server stops, less. */
 export const WITNESS_TIMEOUT_MS = 10_000
 const LAST_TIMEOUT_MS = 1_500
 
-/** What came of asking one witness. */
 export interface WitnessOutcome {
-  /** the name of its key */
-  witness: string
-  /**
-   * `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer tree of
-   * another server
-   */
+  witness: string // the name of its key
+  /** `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: a newer one, of another server */
   kind: 'cosigned' | 'contradicted' | 'overtaken' | 'failed'
-  /** what happened, in a sentence; for `cosigned`, the entry */
-  detail: string
-  /** the line of the cosignature */
-  line?: string
+  detail: string // what happened, in a sentence; for `cosigned`, the entry
+  line?: string // the line of the cosignature
 }
 
 interface AskingOptions {
   witnesses: readonly KnownWitness[]
-  /** by witness, the size that it cosigned last as far as this process knows; updated */
-  sizes: Map<string, number>
-  /** proves the tree before it is signed; by default a new reader */
-  readTree?: ReturnType<typeof createTreeReader>
+  sizes: Map<string, number> // by witness, the size that it cosigned last as far as this process knows; updated
+  readTree?: ReturnType<typeof createTreeReader> // proves the tree before it is signed; by default a new reader
   timeoutMs: number
-  /** aborted when the server stops: unanswered requests are given up */
-  signal?: AbortSignal | undefined
+  signal?: AbortSignal | undefined // aborted when the server stops: unanswered requests are given up
 }
 
-/**
- * Asks every witness at once for the tree that ends with the head. @throws if the head is not the server's or the
- * entries do not lead to it
- */
+/** Asks all at once. @throws if the head is not the server's or the entries do not lead to it */
 export async function askWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
   head: Head,
@@ -74,10 +54,7 @@ export async function askWitnesses(
   return { outcomes, note, hashes }
 }
 
-/**
- * Compares the log that ends with the head with what each witness cosigned last. Offers it that tree again, never a
- * larger one: a copy of the database must not get entries cosigned that only the copy has. @throws as `askWitnesses`
- */
+/** Offers no tree larger than the one cosigned last: a copy of the database must not get its own entries cosigned. */
 export async function compareWithWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
   head: Head,
@@ -99,7 +76,7 @@ export async function compareWithWitnesses(
   )
 }
 
-/** Creates the round that follows each checkpoint; returns undefined if there is no witness to ask. */
+/** The round after each checkpoint; returns undefined if there is no witness to ask. */
 export function createWitnessRound(
   services: Services,
   { witnesses, file }: { witnesses: readonly KnownWitness[]; file: string | undefined },
@@ -131,13 +108,11 @@ async function findLastId(sql: Services['sql']): Promise<number> {
 }
 
 interface Asking extends Pick<AskingOptions, 'timeoutMs' | 'signal'> {
-  /** the tree to be cosigned by a witness that has cosigned `old` entries, and its size */
+  /** the tree for a witness that has cosigned `old` entries, and its size */
   offer: (old: number) => { note: string; proof: Uint8Array[]; size: number }
   old: number
-  /** how many entries the log has */
-  length: number
-  /** where the log ends now */
-  findLastId: () => Promise<number>
+  length: number // how many entries the log has
+  findLastId: () => Promise<number> // where the log ends now
 }
 
 async function askUntilAnswered(

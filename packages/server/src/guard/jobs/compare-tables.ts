@@ -17,32 +17,16 @@ const REFUSING_TABLES =
 const CHANGED_TABLES =
   'the owner of the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
-/** What differs in our tables. */
-type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'harmless' | 'settings'>
-
-/** What one comparison found. */
-interface TableComparison extends TableDifferences {
-  /**
-   * how many differences were not accepted; another version counts as one, because what else differs is not known then
-   */
+interface TableComparison extends Omit<SchemaDifferences, 'beside' | 'digest'> {
+  /** those that were not accepted; another version counts as one, because what else differs is not known then */
   differences: number
-  /** whether this differs from the previous comparison, `harmless` apart */
-  isNews: boolean
-  /** whether `harmless` differs from the previous comparison */
-  hasNewHarmless: boolean
-  /** how an operator accepted what differs in `missing`, `added` and `refusing` */
-  accepted: AcceptedSchema | undefined
-  /**
-   * the database says that it has another version: a newer server has migrated it meanwhile, or an attacker prevents
-   * the comparison
-   */
-  isOtherVersion: boolean
+  isNews: boolean // whether this differs from the previous comparison, `harmless` apart
+  hasNewHarmless: boolean // whether `harmless` differs from the previous comparison
+  accepted: AcceptedSchema | undefined // how an operator accepted what differs in `missing`, `added` and `refusing`
+  isOtherVersion: boolean // a newer server has migrated it meanwhile, or an attacker prevents the comparison
 }
 
-/**
- * Creates the comparison. Whatever a call finds, the server continues to serve: the watch of the logs notices what a
- * change does to them, and stopping would let the owner of the tables stop every server.
- */
+/** Whatever differs, the server continues: stopping would let the owner of the tables stop every server. */
 export function createTableComparison({
   sql,
   installationKey,

@@ -1,7 +1,4 @@
-/**
- * Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what was
- * witnessed.
- */
+// Writes checkpoints, a line of JSON each, to a file or standard output: of logs that grew, and of what was witnessed.
 import type { Stats } from 'node:fs'
 import { constants, type FileHandle, open, stat } from 'node:fs/promises'
 import { encodePublicKey, signCheckpoint } from '@eaas/audit/formats'
@@ -21,10 +18,8 @@ const LINE_FEED = 0x0a
 export type WrittenHeads = Map<string, readonly KeptHead[]>
 
 /**
- * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. It writes at least
- * what this process witnessed, whatever the list of heads shows. A tenant whose log cannot be signed, for instance
- * because it does not continue from the witnessed head, is reported and does not stop the others; a file that cannot be
- * written ends the call. A head that `written` has is compared, but gets no second line.
+ * Of logs that grew, and at least of what this process witnessed, whatever the list of heads shows. A tenant whose log
+ * cannot be signed is reported and does not stop the others. A head in `written` gets no second line.
  */
 export function createCheckpointEmitter(
   services: Services,
@@ -42,8 +37,7 @@ export function createCheckpointEmitter(
       const least = witnessed.get(tenant_id)
       witnessed.delete(tenant_id)
       const isBehind = least !== undefined && !isPast(listed, least)
-      // The last head was proven when it was signed, so a head that equals it in all that the MAC covers is
-      // proven too.
+      // Proven when it was signed, and so is a head that equals it in all that the MAC covers.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
       const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
         (error: unknown) => void onError(error, tenant_id),
@@ -82,11 +76,10 @@ function isEqual(head: Head, other: KeptHead | undefined): boolean {
 }
 
 /**
- * Creates the emitter for what was witnessed. For each of these tenants, a call writes a line of the witnessed head,
- * not of the one in the database, and one of the head that its alarm witnessed, unless the last lines of the tenant are
- * the same. So the next start compares the log with the later head, and raises an alarm again even if its row was
- * deleted meanwhile. If a log was followed only in part, the line is of the last head with a MAC: for an entry without
- * one, the next start could not tell on which side of an accepted rollback it is.
+ * For each tenant, a call writes lines of the witnessed head and of that of its alarm, unless its last lines are the
+ * same. So the next start raises the alarm again even if its row was deleted meanwhile. If a log was followed in part,
+ * the line is of the last head with a MAC: otherwise the next start could not tell on which side of an accepted
+ * rollback it is.
  */
 export function createWitnessEmitter(
   { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
@@ -98,8 +91,7 @@ export function createWitnessEmitter(
     for (const { tenant_id, alarm, witnessed } of watches) {
       const before = written.get(tenant_id) ?? []
       const heads: KeptHead[] = []
-      // For the same entry an alarm may have a lower policy version, because the real one was not proven: such a
-      // line would contradict the other.
+      // For the same entry an alarm may have a lower, unproven policy version: such a line would contradict the other.
       for (const witness of [witnessed, alarm?.witness]) {
         const head = witness && (sealedOf(witness) ?? witness)
         if (!head || heads.some(({ last_id, hash }) => last_id === head.last_id && equalBytes(hash, head.hash)))
@@ -120,10 +112,7 @@ function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
   )
 }
 
-/**
- * Signs the line of a tenant's checkpoint. The head is compared with the witnessed one before it is signed, and is then
- * itself the head that the log must continue from. @throws ChainAlarmError, TamperedRowError
- */
+/** The log must continue to the head, and from then on from it. @throws ChainAlarmError, TamperedRowError */
 export async function signHead(
   services: Services,
   tenant_id: string,
@@ -153,7 +142,7 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
 /** How long a line may take to be written, in milliseconds: rounds of checkpoints and the stop of a server wait for it. */
 const WRITE_DEADLINE_MS = 4_000
 
-/** Thrown if a write takes too long: a pipe is full, say, or a file server hangs. The line may still be written. */
+/** A pipe is full, say, or a file server hangs. The line may still be written. */
 class StuckSinkError extends Error {
   override readonly name = 'StuckSinkError'
 
@@ -165,12 +154,8 @@ class StuckSinkError extends Error {
   }
 }
 
-/** What this process writes to a file: one line at a time, so that a file that hangs holds one thread. */
-interface Sink {
-  last: Promise<void>
-  /** a line was not written in time, and still is not */
-  isStuck: boolean
-}
+/** One line at a time, so that a file that hangs holds one thread. */
+type Sink = { last: Promise<void>; isStuck: boolean }
 
 const sinks = new Map<string, Sink>()
 
@@ -182,16 +167,12 @@ function sinkOf(file: string): Sink {
   return sink
 }
 
-/** Whether a file takes nothing. Node's own exit would wait for that file forever. */
+/** Node's own exit would wait for such a file forever. */
 export function isSinkStuck(): boolean {
   return [...sinks.values()].some(({ isStuck }) => isStuck)
 }
 
-/**
- * Creates the function that appends lines to the file of checkpoints. A line is on disk when its promise resolves, and
- * when `onWritten` is called. `onWritten` is also called for a line that is written late, so a slow file progresses
- * line by line. @throws StuckSinkError, at once while an earlier line is stuck
- */
+/** `onWritten` is called once the line is on disk, also late, so a slow file progresses. @throws StuckSinkError */
 export function createLineWriter(
   file: string,
   { deadlineMs = WRITE_DEADLINE_MS } = {},
@@ -229,7 +210,7 @@ export function createLineWriter(
   }
 }
 
-// A disk that fills up during the write leaves a part of the line. It is cut off again, unless another process appended after it.
+// A full disk leaves a part of the line, which is cut off again unless another process appended after it.
 async function appendWhole(file: string, text: string): Promise<void> {
   const bytes = Buffer.from(text)
   const handle = await open(file, 'a', 0o644)
@@ -258,8 +239,7 @@ async function openIfRead(pipe: string): Promise<FileHandle> {
   }
 }
 
-// A crash or a full disk may have cut the last line short, whichever process wrote it: the next one must begin on a
-// line of its own.
+// Whichever process wrote a line that was cut short, the next one must begin on a line of its own.
 async function isCutShort(file: string, { size }: Stats): Promise<boolean> {
   if (size === 0) return false
   const handle = await open(file)

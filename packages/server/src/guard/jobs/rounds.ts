@@ -1,4 +1,4 @@
-/** What the guard does in rounds: it compares the logs with what was seen of them, anchors them, writes checkpoints and asks witnesses. */
+/** What the guard does in rounds: compare, anchor, write checkpoints, ask witnesses. */
 import type { Config } from '../../core/config.js'
 import type { Fail, Log } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -12,12 +12,11 @@ import { createCheckpointEmitter, createWitnessEmitter, type WrittenHeads } from
 import type { KnownWitness } from './witness-client.js'
 
 const MINUTE_MS = 60_000
-/** How long a round follows logs that other processes wrote before it anchors them; the next one continues. */
+/** Milliseconds for which a round follows other processes' logs before it anchors them; the next one continues. */
 const FOLLOW_MS = 5_000
-/** How many entries a start may have to follow, apart from those of some seconds: a slow machine follows 40,000 a second. */
+/** Entries that a start may have to follow beside those of some seconds: a slow machine follows 40,000 a second. */
 const MOST_UNCOVERED = 50_000
-/** At least so many for each tenant: an anchor covers all tenants, and takes a tenth of a millisecond of CPU time for each. */
-const LEAST_PER_TENANT = 100
+const LEAST_PER_TENANT = 100 // an anchor covers all tenants, and takes a tenth of a millisecond of CPU time for each
 
 const NAMED_LOGS = 20
 
@@ -38,10 +37,8 @@ export interface RoundOptions {
   config: Pick<Config, 'checkpointFile' | 'checkpointMinutes'>
   services: Services
   sharedAlarms: SharedAlarms
-  /** compares every tenant's log with the newest anchor */
-  compareAnchored: () => Promise<unknown[]>
-  /** who cosigns the tree of the installation's log */
-  witnesses: readonly KnownWitness[]
+  compareAnchored: () => Promise<unknown[]> // compares every tenant's log with the newest anchor
+  witnesses: readonly KnownWitness[] // who cosigns the tree of the installation's log
   measures: {
     anchored: (left: number | undefined) => void
     checkpointsWritten: () => void
@@ -62,10 +59,7 @@ export function createRounds(options: RoundOptions) {
   return {
     compareChains,
     keepWitnessed,
-    /**
-     * Anchors the logs, writes the checkpoints of those that grew and asks the witnesses; returns whether the file then
-     * has the end of every log. Without a signal, it is the last round of a server that stops.
-     */
+    // Returns whether the file then has the end of every log. A server that stops gives no signal.
     async emitCheckpoints(fail: Fail, signal?: AbortSignal): Promise<boolean> {
       // First, because not all that a round reads is authenticated: an attacker may make it end this process.
       await keepWitnessed(fail)
@@ -89,8 +83,7 @@ function createAnchoring({ config, services, compareAnchored, measures, log }: R
   return async (fail: Fail, { evenIfRecent }: { evenIfRecent: boolean }): Promise<boolean> => {
     try {
       for (const error of await compareAnchored()) fail(error, 'comparing an audit log with its anchor failed')
-      // If several servers share an installation, the anchor of one of them is enough. An anchor that a wrong
-      // clock dated far ahead does not count.
+      // The anchor of one server is enough. One that a wrong clock dated far ahead does not count.
       const newest = await readAnchorTime(services.sql, services.installationKey)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
       const isRecent = Math.abs(age) < (config.checkpointMinutes * MINUTE_MS) / 2
@@ -118,7 +111,6 @@ function createAnchoring({ config, services, compareAnchored, measures, log }: R
   }
 }
 
-/** Returns whether the file then has the end of every log. */
 function createEmitter(
   { config: { checkpointFile }, services, measures }: RoundOptions,
   written: WrittenHeads,
@@ -138,8 +130,7 @@ function createEmitter(
   }
 }
 
-// No failure keeps the server from serving: see "A server asks its witnesses, and never waits for them" in
-// docs/decisions.
+// No failure keeps the server from serving: docs/decisions, "A server asks its witnesses, and never waits for them".
 function createAsking({ config, witnesses, services, measures, log }: RoundOptions) {
   const round = createWitnessRound(services, { witnesses, file: config.checkpointFile })
   const ask = async (fail: Fail, signal?: AbortSignal) => {
@@ -163,8 +154,8 @@ function createAsking({ config, witnesses, services, measures, log }: RoundOptio
   }
 }
 
-// Alarms are written to the file even if the database cannot be read. Once that lasts too long, so is everything
-// that was witnessed: this process may be killed before it can compare.
+// Alarms are written even if the database can't be read; once that lasts too long, so is all that was witnessed: this
+// process may be killed before it can compare.
 function createComparison(
   { config: { checkpointFile }, services, sharedAlarms, log }: RoundOptions,
   written: WrittenHeads,
@@ -187,7 +178,7 @@ function createComparison(
   let wasOverdue = false
   let wereAhead = 0
   return {
-    /** Compares every chain that is due; returns whether all could be compared. */
+    /** Returns whether all could be compared. */
     async compareChains(fail: Fail): Promise<boolean> {
       try {
         const errors = await sharedAlarms.compare({ findsUnseen: true })
@@ -207,7 +198,7 @@ function createComparison(
         emitMeanwhile(isOverdue ? watches.all() : watches.alarmed())
       }
     },
-    /** Writes into the file where this process saw logs end, all by default; does not ask the database. */
+    /** Writes where this process saw logs end; does not ask the database. */
     async keepWitnessed(fail: Fail, which: Iterable<HeadWatch> = watches.all()): Promise<void> {
       await emitting
       await emitOrFail(fail, which)
@@ -216,17 +207,12 @@ function createComparison(
 }
 
 interface GrowthCover {
-  /** returns whether the logs are covered now */
-  anchor: (fail: Fail) => Promise<boolean>
+  anchor: (fail: Fail) => Promise<boolean> // returns whether the logs are covered now
   keep: (grown: readonly HeadWatch[], fail: Fail) => Promise<void>
   written: WrittenHeads
 }
 
-/**
- * Anchors the logs, and keeps their ends in the checkpoint file, once they grew far since that was last done. The next
- * start follows each log from there and refuses the tenant's calls until it has, so a server that is killed must not
- * leave too much.
- */
+/** For logs that grew far: the next start follows each from there, and refuses the tenant's calls until then. */
 export function createGrowthCover(
   { committer }: Pick<Services, 'committer'>,
   { anchor, keep, written }: GrowthCover,

@@ -1,29 +1,17 @@
-/**
- * Lists all tenants, compared with the installation's log. The list is one statement, and the database administrator
- * can hide a row from that statement alone: work on every tenant would then silently leave one out.
- */
+// Lists all tenants, also by the installation's log: the database administrator can hide a row from one statement.
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { RecordedTenants } from '../../core/audit/recorded-tenants.js'
 import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { findMissingTenants, listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { TENANT_GONE } from '../watch/shared-alarms.js'
 
-/** Why a tenant counts as tampered with if it has a row but was missing from the list of tenants. */
 const TENANT_LEFT_OUT =
   "the list of tenants left out this tenant, which the installation's log has: its row was hidden while the tenants were listed"
 
-/** A tenant that must exist, and that the list of tenants did not show. */
-export interface LeftOut {
-  tenant_id: string
-  reason: string
-}
+export type LeftOut = { tenant_id: string; reason: string }
 
-/**
- * Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that must exist; the
- * caller has read them before.
- */
+/** Oldest first; the caller checks the MACs, and has read which tenants are on record. */
 export async function listTenantsOnRecord(
   { sql }: Pick<Services, 'sql'>,
   recorded: Iterable<string>,
@@ -39,33 +27,21 @@ export async function listTenantsOnRecord(
   return { tenants, leftOut }
 }
 
-/**
- * Lists all tenants, and those that the installation's log has and the list left out. `unread` is why that log could
- * not be used: then the list may lack a tenant unnoticed.
- */
+/** `unread` is why the installation's log could not be used: then the list may lack a tenant unnoticed. */
 export async function listTenantsByVerifiedRecord(
   services: Pick<Services, 'sql' | 'verifyLog' | 'states'>,
   signal?: AbortSignal,
 ): Promise<{ tenants: TenantRow[]; leftOut: LeftOut[]; unread?: unknown }> {
   try {
-    const { present } = await readVerifiedRecord(services, signal)
-    return await listTenantsOnRecord(services, present.keys())
+    const state = await services.states.find(INSTALLATION_ID)
+    if (!state) throw new Error("the installation's own log is gone")
+    const log = await readValidLog(services, state, { signal })
+    if (log.valid) return await listTenantsOnRecord(services, log.valid.recorded.present.keys())
+    throw new Refusal(
+      'E_STATE',
+      `the installation's own log does not verify (${log.reason}, entry ${log.broken_at}), so a tenant may be left out unseen`,
+    )
   } catch (unread) {
     return { tenants: await listTenants(services.sql), leftOut: [], unread }
   }
-}
-
-/** Reads from the installation's log which tenants must exist. @throws Refusal E_STATE if that log is not valid */
-async function readVerifiedRecord(
-  services: Pick<Services, 'verifyLog' | 'states'>,
-  signal?: AbortSignal,
-): Promise<RecordedTenants> {
-  const state = await services.states.find(INSTALLATION_ID)
-  if (!state) throw new Error("the installation's own log is gone")
-  const log = await readValidLog(services, state, { signal })
-  if (log.valid) return log.valid.recorded
-  throw new Refusal(
-    'E_STATE',
-    `the installation's own log does not verify (${log.reason}, entry ${log.broken_at}), so a tenant may be left out unseen`,
-  )
 }

@@ -16,14 +16,11 @@ import { VERSION } from '../../version.js'
 const MAX_ANSWER_BYTES = 65_536
 const SIZE = /^(0|[1-9]\d{0,15})\n$/
 
-/** A witness that is asked. */
 export interface KnownWitness {
   key: NoteKey
-  /** what `/add-checkpoint` is added to */
-  url: string
+  url: string // what `/add-checkpoint` is added to
 }
 
-/** What a witness answered. */
 type WitnessAnswer =
   /** `line` is verified */
   | { kind: 'cosigned'; line: string }
@@ -55,7 +52,9 @@ export async function askWitness(
     const [, size] =
       (status === 409 && headers.get('content-type')?.split(';')[0] === SIZE_TYPE && SIZE.exec(text)) || []
     if (size !== undefined && Number.isSafeInteger(Number(size))) return { kind: 'conflict', size: Number(size) }
-    return { kind: 'failed', detail: explain(status) }
+    const isUnknown = status === 404 || status === 403
+    const unknown = ': it does not know the key of this installation, which is: eaas audit public-key --tree'
+    return { kind: 'failed', detail: `it answered ${status}${isUnknown ? unknown : ''}` }
   } catch (error) {
     return { kind: 'failed', detail: describe(error) }
   }
@@ -83,13 +82,6 @@ async function readText(response: Response): Promise<string> {
     chunks.push(part.value)
   }
   return Buffer.concat(chunks).toString('utf8')
-}
-
-function explain(status: number): string {
-  if (status === 404 || status === 403) {
-    return `it answered ${status}: it does not know the key of this installation, which is: eaas audit public-key --tree`
-  }
-  return `it answered ${status}`
 }
 
 function describe(error: unknown): string {

@@ -40,42 +40,29 @@ import type { AcceptedRollback } from '../watch/judge.js'
 import { readServedHere, unwrittenAlarm } from './accept.js'
 
 interface AcceptOptions {
-  /** for the log; 1 to 255 characters */
-  reason: string
-  /** what the operator was shown; by default whatever was lost is accepted */
-  shown?: Shown | undefined
+  reason: string // for the log; 1 to 255 characters
+  shown?: Shown | undefined // what the operator was shown; by default whatever was lost is accepted
   onProgress?: ((entries: number) => void) | undefined
 }
 
-/** An entry of the log, and its time. */
-interface Position {
-  id: number
-  created_at: string
-}
+type Position = { id: number; created_at: string }
 
 /** What the log records now, and in which entry. */
 export type Accepted = AcceptedRollback & {
   tenant_id: string
   entry_id: number
-  /**
-   * the newest entry of the log that is known to have been seen before; null if none is. Later entries are known from
-   * the log alone.
-   */
-  compared: Position | null
-  /** the last entry before this one */
-  last: Position
+  compared: Position | null // the newest entry known to have been seen before; later ones are known from the log alone
+  last: Position // the last entry before this one
 }
 
 const LOST_RENEWAL =
   'the log lost the entry from which on its audit key holds: a thief of the key before can have written all that is left. Restore a backup'
 
 /**
- * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy version above
- * every version that a lost entry can have had, and deletes the alarm. A crash leaves all of that or nothing. If the
- * head is missing, forged or not of the last entry, the same transaction first makes it again from that entry.
- *
- * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, if the remaining log does not verify,
- * or if another installation continues it
+ * One transaction appends `audit.rollback_accepted`, raises the policy version above all that a lost entry can have
+ * had, and deletes the alarm; it first makes the head again if that is missing, forged or not of the last entry. A
+ * crash leaves all or nothing. @throws Refusal E_STATE if there is no alarm and no fault of the head, if the remaining
+ * log does not verify, or if another installation continues it
  */
 export async function acceptRollback(services: Services, tenant_id: string, options: AcceptOptions): Promise<Accepted> {
   const prepared = await prepare(services, tenant_id, { ...options, alarms: await listAlarms(services.sql) })
@@ -84,24 +71,17 @@ export async function acceptRollback(services: Services, tenant_id: string, opti
   return accepted
 }
 
-/** How many losses one transaction accepts: each has one anchor over all tenants. */
-const AT_ONCE = 100
+const AT_ONCE = 100 // how many losses one transaction accepts: each has one anchor over all tenants
 
 /** What the operator was shown of a log: only that much of a loss is accepted. */
 export interface Shown {
   tenant_id: string
-  /** the entry that the log ends with, by its head if that is an older one */
-  last_id: number
-  /** the last entry that was there, perhaps after an older head */
-  agrees_through: number
-  /** the last entry that is known to have been written */
-  witnessed_through: number
+  last_id: number // the entry that the log ends with, by its head if that is an older one
+  agrees_through: number // the last entry that was there, perhaps after an older head
+  witnessed_through: number // the last entry that is known to have been written
 }
 
-/**
- * Accepts the losses of many tenants, as `acceptRollback` does for one, in a transaction for each hundred. A tenant
- * that fails does not hold up the others.
- */
+/** As `acceptRollback`, in a transaction for each hundred. A tenant that fails does not hold up the others. */
 export async function acceptRollbacks(
   services: Services,
   shown: readonly Shown[],
@@ -146,8 +126,7 @@ interface Prepared {
   fault: HeadFault | undefined
   end: ValidLog
   shown: Shown | undefined
-  /** the one of this process's alarm, read before a transaction that may fail ends that alarm */
-  witness: Witness | undefined
+  witness: Witness | undefined // of this process's alarm, read before a transaction that may fail ends that alarm
 }
 
 async function prepare(
@@ -204,8 +183,7 @@ async function acceptOne(
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
-  // What this process's alarm knows counts too: the row may have been replaced since it was read. If a head is made
-  // again, so does all that is proven to this process.
+  // This process's alarm counts too, since the row may have been replaced; so does all that is proven, for a new head.
   watch.held.weigh(auditKey)
   const known = fault && watch.held.proven
   const named = (await readServedHere(sql, tenant_id)).ends.get(tenant_id)
@@ -282,7 +260,7 @@ async function recordAcceptances(
   return anchorHeads(services, sql, { notes, accepted: new Set(all.map(({ tenant_id }) => tenant_id)) })
 }
 
-/** Verifies the log, and returns its end. @throws Refusal E_STATE if it is not valid */
+/** @throws Refusal E_STATE if the log is not valid */
 async function readEnd(
   { sql, storeKeys }: Services,
   state: TenantState,
@@ -301,7 +279,7 @@ function notValid(reason: string | undefined, broken_at: number | undefined): Re
   )
 }
 
-/** The refusal of a log about which there is no alarm, as once its loss is accepted. */
+/** Also once its loss is accepted. */
 export class NoAlarm extends Refusal {
   override readonly name = 'NoAlarm'
 }
@@ -313,13 +291,8 @@ function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
   return new NoAlarm('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
 }
 
-/**
- * Makes the head of a log again when it is missing, forged or not of the last entry: from the entries, never from a
- * copy (chain.md 10). They were verified through the last one. Its policy version is the highest that is known, which
- * the acceptance raises above all that the lost head can have had.
- *
- * @throws Refusal E_STATE if that entry is no longer the last one, TamperedRowError if there are several heads
- */
+// From the entries, never from a copy (chain.md 10). @throws Refusal E_STATE if the log has grown since,
+// TamperedRowError if there are several heads
 async function makeHead(
   sql: Transaction,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },

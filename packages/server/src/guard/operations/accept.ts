@@ -1,7 +1,4 @@
-/**
- * What operators accept on record besides a rollback: a clock that was ahead, a tenant that is gone, and tables that
- * the migrations do not make so. Has no route.
- */
+/** What operators accept on record besides a rollback: a wrong clock, a tenant that is gone, changed tables. */
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
@@ -25,15 +22,9 @@ import { deleteAlarm, listAcceptanceIds, lockAlarm } from '../store/alarms.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
 import { watchesOf } from '../watch/head-watch.js'
 
-/** A log whose last entry is in the future. */
-export interface LogAhead {
-  tenant_id: string
-  last_id: number
-  /** the time of that entry */
-  ahead_until: string
-}
+export type LogAhead = { tenant_id: string; last_id: number; ahead_until: string }
 
-/** Lists the logs whose last entry is in the future, the furthest first; the rows are not authenticated here. */
+/** The furthest first; the rows are not authenticated here. */
 export async function listLogsAhead({ sql, committer }: Services): Promise<LogAhead[]> {
   const heads = (await listHeads(sql)).filter((head) => committer.clock.isAhead(head))
   return heads
@@ -42,12 +33,9 @@ export async function listLogsAhead({ sql, committer }: Services): Promise<LogAh
 }
 
 /**
- * Appends an entry `audit.clock_accepted` to a log that is ahead; no other entry may have an earlier time than the one
- * before it (chain.md 4). Returns its id; undefined if the log is no longer ahead. Changes no right and deletes
- * nothing.
- *
- * @throws Refusal E_NOT_FOUND, E_STATE if another installation continues the log, ChainAlarmError while there is an
- * alarm about the log, WrongClockError
+ * Appends `audit.clock_accepted` to a log that is ahead: no other entry may be dated before the one before it (chain.md
+ * 4). Returns its id; undefined if the log is no longer ahead. @throws Refusal E_NOT_FOUND, E_STATE if another
+ * installation continues the log, ChainAlarmError while it has an alarm, WrongClockError
  */
 export async function acceptClock(services: Services, tenant_id: string, reason: string): Promise<number | undefined> {
   const { clock } = services.committer
@@ -68,9 +56,8 @@ export async function acceptClock(services: Services, tenant_id: string, reason:
 }
 
 /**
- * Reads what the installation's log says of a tenant whose head is locked. Older rows of a moved tenant may have been
- * put back, so that log counts as its row does. @throws Refusal E_STATE if another installation continues the tenant's
- * log
+ * The tenant's head is locked. Older rows of a moved tenant may have been put back, so the installation's log counts as
+ * its row does. @throws Refusal E_STATE if another installation continues the log
  */
 export async function readServedHere(sql: Queryable, tenant_id: string): Promise<RecordedTenants> {
   const recorded = await readRecordedTenants(sql, tenant_id)
@@ -84,16 +71,10 @@ export async function readServedHere(sql: Queryable, tenant_id: string): Promise
   )
 }
 
-/**
- * The alarm, with the latest known head: from the alarm's row, from the newest anchor, or from what this process knows,
- * for example by a checkpoint file.
- */
+/** The alarm, with the latest head that its row, the newest anchor or this process knows. */
 export interface LostTenant {
   tenant_id: string
-  /**
-   * Whether a server wrote the alarm's row after the tenant was gone. An earlier row has a MAC by the tenant's audit
-   * key, which is gone too, so it cannot be told from an edited one: servers may have known more.
-   */
+  // whether a server wrote the row after the tenant was gone: an earlier MAC is by the tenant's key, which is gone too
   is_alarm_proven: boolean
   witnessed_id: number
   witnessed_hash: string
@@ -101,12 +82,9 @@ export interface LostTenant {
 }
 
 /**
- * Ends the alarm about a tenant that is missing from the database, and so has no log to record it: records in the
- * installation's log that it is gone, so that the anchors no longer cover it, and deletes the alarm's row. The servers
- * end their alarms when they find that entry and no row.
- *
- * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists, or if only this
- * process has an alarm
+ * The installation's log records that the tenant is gone, so that anchors no longer cover it, and the alarm's row is
+ * deleted; servers end their alarms when they find that. @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if
+ * the tenant or a part of its log exists, or if only this process has an alarm
  */
 export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
   const { lost, head } = await services.sql.begin(async (transaction) => {
@@ -125,8 +103,7 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     await deleteAlarm(transaction, tenant_id)
     const { installationKey } = services
     const anchored = (await lockAnchored(services, transaction)).find((head) => head.tenant_id === tenant_id)
-    // The alarm's row comes last, and counts even if it is not proven: so it can neither make the log seem shorter nor
-    // replace what is proven of an entry.
+    // The row counts even unproven: it can neither make the log seem shorter nor, as the last, replace what is proven.
     const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
     const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
     const { raised_at } = alarm
@@ -144,10 +121,7 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
   return lost
 }
 
-/**
- * Makes the refusal to accept an alarm that has no row in the database, which every process must know; `log` names the
- * log that it is about.
- */
+/** The refusal to accept an alarm that has no row in the database, which every process must know. */
 export function unwrittenAlarm(log: string, reason: string): Refusal {
   return new Refusal(
     'E_STATE',
@@ -158,26 +132,15 @@ export function unwrittenAlarm(log: string, reason: string): Refusal {
 
 const SCHEMA_ACCEPTED = 'installation.schema_accepted'
 
-/** What was accepted, and in which entry of the installation's log. */
-interface SchemaAcceptance extends Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'digest'> {
-  entry_id: number
-}
+type SchemaAcceptance = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'digest'> & { entry_id: number }
 
-/**
- * Records that an operator accepts the differences as they are now: servers and `eaas doctor` raise no alarm about them
- * until one changes.
- *
- * @throws Refusal E_STATE if there is nothing to accept, or if there is an alarm about the installation's log;
- * SchemaVersionError
- */
+/** Counts until one difference changes. @throws Refusal E_STATE if there is nothing to accept; SchemaVersionError */
 export async function acceptSchema(services: Services, { reason }: { reason: string }): Promise<SchemaAcceptance> {
   const { sql, installationKey } = services
   await compareSchemas(sql, MIGRATIONS_DIRECTORY)
   const { missing, added, refusing, digest } = await compareTables(sql, MIGRATIONS_DIRECTORY)
   const differences = missing.length + added.length + refusing.length
-  if (differences === 0) {
-    throw new Refusal('E_STATE', 'the tables differ in nothing that needs to be accepted')
-  }
+  if (differences === 0) throw new Refusal('E_STATE', 'the tables differ in nothing that needs to be accepted')
   const known = await findAcceptedSchema(sql, installationKey, { digest })
   if (known) throw new Refusal('E_STATE', `entry ${known.entry_id} of the installation's log accepts these differences`)
   const metadata = { digest, differences, reason }
@@ -187,18 +150,9 @@ export async function acceptSchema(services: Services, { reason }: { reason: str
 
 const schemaMetadata = z.looseObject({ digest: z.string(), reason: z.string() })
 
-/** Who accepted the differences, when and why. */
-export interface AcceptedSchema {
-  entry_id: number
-  actor: string
-  created_at: string
-  reason: string
-}
+export type AcceptedSchema = { entry_id: number; actor: string; created_at: string; reason: string }
 
-/**
- * Finds the acceptance of exactly these differences. Only the newest acceptance counts: differences that an earlier one
- * accepted and that were undone are not accepted again. Undefined without differences.
- */
+/** Only the newest acceptance counts: what an earlier one accepted and was undone is not accepted again. */
 export async function findAcceptedSchema(
   sql: Queryable,
   auditKey: AuditKey,

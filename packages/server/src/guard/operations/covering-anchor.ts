@@ -1,7 +1,4 @@
-/**
- * The newest anchor of the installation's log, and what links kept checkpoints to it, as an export shows them
- * (export.md 8 and 9).
- */
+/** The newest anchor, and what links kept checkpoints to it, as an export shows them (export.md 8 and 9). */
 import {
   anchorLeaf,
   type ChainedEntry,
@@ -20,20 +17,14 @@ import { findEntryHash } from '../../core/store/audit.js'
 import { AnchorFault, readAnchor } from '../watch/newest-anchor.js'
 import { createTreeReader, UnprovenTreeError } from './proven-tree.js'
 
-/**
- * Finds the anchor and the links; undefined if the tenant is not covered yet, or if the installation's log is not as
- * the server wrote it.
- *
- * @throws Refusal E_STATE if none of the entries that are demanded can be linked
- */
+/** undefined if no genuine anchor covers the tenant. @throws Refusal E_STATE if no demanded entry can be linked */
 export async function findCovering(
   services: Services,
   tenant_id: string,
   { known, demanded }: ToLink = { known: [], demanded: [] },
 ): Promise<Covering | undefined> {
   const { sql, installationKey } = services
-  // Read before the log: what the log shows is of this time or later, and a checkpoint of later entries is signed
-  // later.
+  // Read before the log: a checkpoint of later entries is signed later.
   const created_at = new Date(services.now()).toISOString()
   const anchor = await readAnchor(sql, installationKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
@@ -88,8 +79,7 @@ async function findLinks(
   }
   try {
     const tree = await createTreeReader()(sql, head, { auditKey: installationKey, onEntry })
-    // The anchors began afresh with such an entry (anchor.md 4): an earlier one says nothing about what the later ones
-    // cover.
+    // The anchors began afresh then (anchor.md 4): an earlier one says nothing about what the later ones cover.
     if (demanded.length > 0 && demanded.every((id) => id < afreshBy)) {
       throw new Refusal(
         'E_STATE',

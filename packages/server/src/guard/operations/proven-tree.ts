@@ -1,8 +1,4 @@
-/**
- * Makes the tree of the installation's log (formats/tree.md) from hashes that this process computed, before the tree is
- * signed. A stored hash proves nothing by itself: an attacker who controls the database can show another one while it
- * is read.
- */
+// Makes the tree of the installation's log (formats/tree.md) from computed hashes: stored ones prove nothing.
 import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { isHeadGenuine } from '../../core/audit/audit-key.js'
@@ -14,22 +10,15 @@ import { assertFormats } from '../../core/store/text-formats.js'
 
 const PAGE_ENTRIES = 1_000
 
-/** What was proven, and the hash that the log continues from. */
-interface Proven {
-  leaves: GrowingLeaves
-  hash: Uint8Array
-}
+type Proven = { leaves: GrowingLeaves; hash: Uint8Array }
 
 interface TreeOptions {
-  /** of the installation's log */
-  auditKey: AuditKey
-  /** ends the reading between two pages */
-  signal?: AbortSignal | undefined
-  /** called with each entry that is read, with its `h`; counts only if the tree is returned */
+  auditKey: AuditKey // of the installation's log
+  signal?: AbortSignal | undefined // ends the reading between two pages
+  /** called with each entry, with its `h`; counts only if the tree is returned */
   onEntry?: ((entry: ChainedEntry) => void) | undefined
 }
 
-/** Thrown when the entries are not those that lead to the head. */
 export class UnprovenTreeError extends Error {
   override readonly name = 'UnprovenTreeError'
   constructor(what: string) {
@@ -38,12 +27,8 @@ export class UnprovenTreeError extends Error {
 }
 
 /**
- * Creates the function that reads the tree that ends with a head. It remembers what it proved, so that each later call
- * reads only the entries since; a log that does not continue from that is read from its beginning, as it must be after
- * an accepted rollback.
- *
- * The function throws an Error if the head is not the server's or the entries do not lead to it, and the signal's
- * reason once that is aborted.
+ * Later calls read only the entries since, unless the log does not continue from there. The function throws
+ * UnprovenTreeError, or the signal's reason.
  */
 export function createTreeReader(): (sql: Queryable, head: Head, options: TreeOptions) => Promise<HashedLeaves> {
   let known = nothingProven()
@@ -72,8 +57,7 @@ function nothingProven(): Proven {
   return { leaves: new GrowingLeaves(), hash: genesisHash(INSTALLATION_ID) }
 }
 
-// Nothing is added before the head is reached: until then the entries are unproven, since their own MACs are not
-// checked.
+// Nothing is added before the head is reached: the entries' own MACs are not checked.
 async function extend(
   sql: Queryable,
   { leaves, hash: from }: Proven,

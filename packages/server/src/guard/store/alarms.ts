@@ -6,15 +6,11 @@ import { isSpread, type Queryable, type Transaction } from '../../core/store/db.
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
 
-/** The longest reason of an alarm, in characters. */
-export const MAX_REASON = 1_000
-/**
- * Most alarms that are read at once. An attacker who adds rows to hide an alarm could also delete its row: the process
- * that found the fault raises it all the same.
- */
+export const MAX_REASON = 1_000 // the longest reason of an alarm, in characters
+// Whoever adds rows to hide an alarm could delete its row: the process that found the fault raises it all the same.
 const MAX_ALARMS = 10_000
 
-/** Lists the alarms, by their tenants' ids; the caller checks the MACs of their rows. */
+/** By their tenants' ids; the caller checks the MACs. */
 export function listAlarms(sql: Queryable, limit = MAX_ALARMS): Promise<ChainAlarm[]> {
   return sql<ChainAlarm[]>`select ${alarmColumns(sql)} from chain_alarms a order by a.tenant_id limit ${limit}`
 }
@@ -25,14 +21,14 @@ function alarmColumns(sql: Queryable) {
     pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.raised_at, pg_catalog.substr(a.mac, 1, 33) as mac`
 }
 
-/** Finds a tenant's alarm and locks it until the transaction ends. */
+/** Locks the alarm until the transaction ends. */
 export async function lockAlarm(sql: Transaction, tenant_id: string): Promise<ChainAlarm | undefined> {
   const [row] = await sql<ChainAlarm[]>`
     select ${alarmColumns(sql)} from chain_alarms a where a.tenant_id = ${tenant_id} limit 1 for update`
   return row
 }
 
-/** Writes a tenant's alarm. Keeps an existing one unless the new one witnessed a later head. */
+/** Keeps an existing one unless the new one witnessed a later head. */
 export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<void> {
   await sql`
     insert into chain_alarms as a (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
@@ -44,7 +40,6 @@ export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<voi
     where excluded.last_id > a.last_id`
 }
 
-/** Replaces a tenant's alarm, which `lockAlarm` found. */
 export async function replaceAlarm(sql: Transaction, alarm: ChainAlarm): Promise<void> {
   await sql`
     update chain_alarms
@@ -53,21 +48,17 @@ export async function replaceAlarm(sql: Transaction, alarm: ChainAlarm): Promise
     where tenant_id = ${alarm.tenant_id}`
 }
 
-/** Removes a tenant's alarm. */
 export async function deleteAlarm(sql: Transaction, tenant_id: string): Promise<void> {
   await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
 }
 
-/** Removes this row of an alarm; returns false if it is no longer there. */
+/** false if the row is no longer there */
 export async function deleteAlarmRow(sql: Queryable, { tenant_id, mac }: ChainAlarm): Promise<boolean> {
   const { count } = await sql`delete from chain_alarms as a where a.tenant_id = ${tenant_id} and a.mac = ${mac}`
   return count > 0
 }
 
-/**
- * The ids of a log's entries of an action by which an operator accepts something, newest first; the caller
- * authenticates the entries.
- */
+/** Newest first; the caller authenticates the entries. */
 export async function listAcceptanceIds(
   sql: Queryable,
   tenant_id: string,
@@ -78,24 +69,13 @@ export async function listAcceptanceIds(
   return rows.map(({ id }) => id)
 }
 
-/** What the database has instead of a witnessed head, or after it. */
 interface ComparedHead {
   tenant_id: string
-  /**
-   * whether the log lacks the witnessed entry: it is missing, purged or different, or the head is before it or another
-   * one
-   */
-  is_contradicted: boolean
-  /**
-   * the head in the database, not authenticated, and the wrapped key that authenticates it; undefined if there is none
-   */
-  head: HeadWithKey | undefined
+  is_contradicted: boolean // whether the log lacks the witnessed entry, or the head is before it or another one
+  head: HeadWithKey | undefined // not authenticated, with the wrapped key that authenticates it
 }
 
-/**
- * Returns the tenants whose log does not contain the witnessed entry, and those whose head is after it. Reads both
- * tables for each tenant, so that it fails while a lock keeps this process from reading one.
- */
+/** Reads both tables for each tenant, so that it fails while a lock keeps this process from reading one. */
 export async function compareWitnesses(
   sql: Queryable,
   witnesses: readonly (Witness & { tenant_id: string })[],

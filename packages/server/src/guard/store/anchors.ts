@@ -1,7 +1,4 @@
-/**
- * The installation's log: its newest anchor with the heads that it covers, beside those that the database has now, and
- * its newest verification.
- */
+/** The newest anchor and verification in the installation's log, and the anchored heads beside those of now. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
 import { headColumns } from '../../core/store/audit.js'
@@ -9,21 +6,12 @@ import type { Queryable, Transaction } from '../../core/store/db.js'
 import { pageOfBlocks } from '../../core/store/entry-indexes.js'
 import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
 
-/** The head of a tenant as it was anchored. */
 export interface AnchoredHead extends Head {
-  /** whether the tenant has a row */
-  is_there: boolean
-  /**
-   * whether the log no longer holds this head: it ends before it, has another entry in its place, or a purge took the
-   * entry
-   */
-  is_contradicted: boolean
+  is_there: boolean // whether the tenant has a row
+  is_contradicted: boolean // whether the log ends before this head, has another entry there, or a purge took it
 }
 
-/**
- * Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them with the
- * anchor. If `tenants` says how many there must be, at most one more is read, which shows that there are too many.
- */
+/** By tenants' ids; the caller compares them with the anchor. At most one more than `tenants` is read. */
 export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<AnchoredHead[]> {
   return sql<AnchoredHead[]>`
     select a.tenant_id, a.last_id, pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.created_at,
@@ -37,7 +25,7 @@ export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<Anc
     order by a.tenant_id limit ${tenants === undefined ? null : tenants + 1}`
 }
 
-/** The id of the newest anchor in the installation's log; the caller authenticates the entry. */
+/** The caller authenticates the entry. */
 export async function findAnchorId(sql: Queryable): Promise<number | undefined> {
   const tenant_id = INSTALLATION_ID
   const [row] = await sql<{ id: number }[]>`
@@ -45,10 +33,7 @@ export async function findAnchorId(sql: Queryable): Promise<number | undefined> 
   return row?.id
 }
 
-/**
- * The entry of the newest verification of every log by a server; the caller authenticates it. Before the first one, the
- * log's first entry.
- */
+/** The newest verification of every log by a server, or else the log's first entry; the caller authenticates it. */
 export async function findVerificationId(sql: Queryable): Promise<number> {
   const [row] = await sql<{ id: number | null }[]>`
     select pg_catalog.max(id) as id from audit_log
@@ -56,25 +41,21 @@ export async function findVerificationId(sql: Queryable): Promise<number> {
   return row?.id ?? 1
 }
 
-/**
- * Whether a head `h` differs from the anchored one `a`. The root of the anchor proves only the id and the hash of `a`,
- * so the MAC of `a` alone proves nothing: an attacker may have copied that of the head.
- */
+// Whether a head `h` differs from the anchored `a`. The anchor's root proves only id and hash, so the MAC of `a` proves
+// nothing: an attacker may have copied that of the head.
 function differs(sql: Queryable) {
   return sql`(a.last_id, a.hash, a.policy_version, a.created_at, a.mac)
     is distinct from (h.last_id, h.hash, h.policy_version, h.created_at, h.mac)`
 }
 
-/** A head in the database, and the wrapped key that authenticates it. */
+/** With the wrapped key that authenticates it. */
 export interface CurrentHead extends Head {
   wrapped_audit_key: Uint8Array
-  /** whether it differs from what is anchored */
-  is_changed: boolean
-  /** the last entry of the log, which is the head's unless one of them was rolled back */
-  last_entry: number
+  is_changed: boolean // whether it differs from what is anchored
+  last_entry: number // the last entry of the log, which is the head's unless one of them was rolled back
 }
 
-/** Lists the heads of all tenants and the ends of their logs, in one statement. */
+/** With the ends of their logs, in one statement. */
 export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
   return sql<CurrentHead[]>`
     select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key,
@@ -95,7 +76,6 @@ export async function findUncovered(sql: Queryable, since: string): Promise<stri
   return rows.map(({ name }) => name)
 }
 
-/** Replaces the anchored heads by others. */
 export async function replaceAnchoredHeads(
   sql: Transaction,
   { changed, removed }: { changed: readonly Head[]; removed: readonly string[] },
@@ -115,7 +95,6 @@ export async function replaceAnchoredHeads(
         created_at = excluded.created_at, mac = excluded.mac`
 }
 
-/** Removes all anchored heads. */
 export async function clearAnchoredHeads(sql: Transaction): Promise<void> {
   await sql`delete from anchored_heads`
 }

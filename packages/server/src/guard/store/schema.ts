@@ -1,8 +1,5 @@
-/**
- * Describes the schema as lines of text: one for each table, column, constraint, index, trigger, rule and policy of
- * ours, and for anything else that acts on our tables. Databases that were migrated alike have the same lines. Reads
- * only the catalogs, and locks no table.
- */
+// Describes our tables, and anything else that acts on them, as lines. Databases that were migrated alike have the same
+// ones. Reads only the catalogs, and locks no table.
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Sql, Transaction } from '../../core/store/db.js'
@@ -14,24 +11,15 @@ import { findRemedies, findWrongFormats, type WrongFormat } from '../../core/sto
 /** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
 const EXPECTED = 'schema.txt'
 
-/** How the schema differs from what the migrations make. */
 export interface SchemaDifferences {
-  /** lines that the migrations make and the database lacks */
-  missing: string[]
-  /** lines about our tables that no migration makes, and that may change answers or entries */
-  added: string[]
-  /** lines about our tables that no migration makes, and that can refuse writes and no more */
-  refusing: string[]
-  /** lines that no migration makes, and that can do neither; indexes of other names; and, after `MISSING_INDEX`, those that are not unique and were dropped */
+  missing: string[] // lines that the migrations make and the database lacks
+  added: string[] // lines about our tables that no migration makes, and that may change answers or entries
+  refusing: string[] // lines about our tables that no migration makes, and that can refuse writes and no more
+  // lines about what can do neither; indexes of other names; after `MISSING_INDEX`, dropped indexes that are not unique
   harmless: string[]
-  /** other objects in our schema, or that act on the whole database: not our tables, but able to reach them */
-  beside: string[]
-  /** settings of the session: not a difference of the schema, so no operator can accept them */
-  settings: string[]
-  /**
-   * of `missing`, `added` and `refusing` with the definitions and functions of what was added, for an acceptance; '' if
-   * there are none
-   */
+  beside: string[] // other objects, not of our tables, but able to reach them
+  settings: string[] // settings of the session: not a difference of the schema, so no operator can accept them
+  /** of `missing`, `added` and `refusing`, with definitions and functions of what was added; '' if there are none */
   digest: string
 }
 
@@ -39,8 +27,7 @@ export interface SchemaDifferences {
 const BESIDE = /^(?:function|event trigger|relation beside) /
 /** What a database that spans machines cannot have: a unique key over all of them (operate/store/distribute.ts). */
 const UNDISTRIBUTED = /\btenants_name_key\b/
-/** A setting of the session, with the statement that resets it. */
-const SETTING = /^setting /
+const SETTING = /^setting / // a setting of the session, with the statement that resets it
 /** What a line is about: lines that name the same column or constraint are about the same thing. */
 const SUBJECT = /^(?:column|constraint) \S+/
 const INDEX_NAME = /^(CREATE INDEX )(\S+)/
@@ -50,10 +37,7 @@ export const MISSING_INDEX = 'dropped, which only makes calls slow: '
 /** What an addition to our tables can do: nothing, refuse writes, or anything. */
 type Effect = 'none' | 'refuses' | null
 
-/**
- * The nodes of expressions that call no more than the functions and operators that they name, and input and output of
- * PostgreSQL's own types.
- */
+/** They call only the functions and operators that they name, and input and output of PostgreSQL's own types. */
 const PURE_NODES = [
   ...['VAR', 'CONST', 'FUNCEXPR', 'OPEXPR', 'SCALARARRAYOPEXPR', 'BOOLEXPR', 'NULLTEST', 'BOOLEANTEST', 'RELABELTYPE'],
   ...['ARRAY', 'ARRAYEXPR', 'COALESCE', 'COALESCEEXPR', 'CASE', 'CASEEXPR', 'WHEN', 'CASEWHEN', 'MINMAX', 'MINMAXEXPR'],
@@ -61,21 +45,19 @@ const PURE_NODES = [
 /** Columns whose values may be longer than an index takes. */
 const LONG_COLUMNS = ['metadata', 'allowed_ips', 'permissions']
 
-/** A line, and the object of the catalog that it is about. */
 interface SchemaLine {
   line: string
   effect: Effect
-  /** the catalog that the object is in, and its id there; null of a setting */
-  catalog: string | null
+  catalog: string | null // the catalog that the object is in, and its id there; null of a setting
   object: number | null
 }
 
-/** Compares the schema with what the migrations in a folder make; the caller knows that it is of this version. */
+/** The caller knows that the schema is of this version. */
 export function compareTables(sql: Sql, migrations: URL): Promise<SchemaDifferences> {
   return sql.begin('read only', (transaction) => compareTablesIn(transaction, migrations)) as Promise<SchemaDifferences>
 }
 
-/** Compares as `compareTables` does, by what names lead to in a transaction, which must do nothing else afterwards. */
+/** By what names lead to in a transaction, which must do nothing else afterwards. */
 export async function compareTablesIn(transaction: Transaction, migrations: URL): Promise<SchemaDifferences> {
   const lines = (await readFile(new URL(EXPECTED, migrations), 'utf8')).split('\n').filter((line) => line !== '')
   const expected = (await areTablesSpread(transaction)) ? lines.filter((line) => !UNDISTRIBUTED.test(line)) : lines
@@ -84,8 +66,7 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
   const absent = expected.filter((line) => !all.has(line))
   const unknown = found.filter(({ line }) => !known.has(line))
   const ours = new Set(expected.map((line) => SUBJECT.exec(line)?.[0]))
-  // An altered column or constraint of ours may now look harmless, such as nullable without a default, but it is no
-  // addition.
+  // An altered column or constraint may look harmless now, such as nullable without a default, but is no addition.
   const effectOf = ({ line, effect }: SchemaLine) => (ours.has(SUBJECT.exec(line)?.[0] ?? '') ? null : effect)
   const renamed = findRenamed(absent, unknown)
   const left = unknown.filter(({ line }) => !renamed.has(line))
@@ -113,10 +94,7 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
   }
 }
 
-/**
- * Finds the indexes that differ only in their name, each with its line by the migrations. Nothing refers by name to an
- * index without a constraint.
- */
+/** Indexes that differ only in their name, with the line by the migrations: nothing refers to them by name. */
 function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]): Map<string, string> {
   const nameless = (line: string) => (INDEX_NAME.test(line) ? line.replace(INDEX_NAME, '$1') : undefined)
   const renamed = new Map<string, string>()
@@ -128,10 +106,7 @@ function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]):
   return renamed
 }
 
-/**
- * The digest of alarming differences: a trigger's line remains the same when its function, or its condition, is
- * replaced.
- */
+// A trigger's line remains the same when its function or condition is replaced, so the digest has definitions.
 async function digestAlarms(
   transaction: Transaction,
   missing: readonly string[],
@@ -165,12 +140,9 @@ async function findDefinitions(transaction: Transaction, objects: readonly Schem
 }
 
 /**
- * Describes the schema that unqualified names lead to, with sorted lines. A view, a temporary table or one of another
- * schema instead of a table of ours makes other lines, and so does a search path that has anything before PostgreSQL's
- * own catalog.
- *
- * Nothing of the database's owner is executed: the first statement names everything with its schema, and after it names
- * lead only to PostgreSQL's catalog, until the transaction ends.
+ * What unqualified names lead to, as sorted lines: a view or a temporary table instead of ours makes other lines, and
+ * so does a search path with anything before PostgreSQL's catalog. Nothing of the database's owner is executed: the
+ * first statement names all with its schema, and then names lead only to the catalog.
  */
 export async function describeSchema(transaction: Transaction): Promise<SchemaLine[]> {
   const [path] = await transaction<{ schemas: string[] }[]>`
@@ -348,7 +320,6 @@ function lineOf(line: string): SchemaLine {
   return { line, effect: null, catalog: null, object: null }
 }
 
-/** Finds the settings that change how statements are read, or which triggers run. */
 async function findChangedSettings(transaction: Transaction): Promise<WrongFormat[]> {
   const changed = await transaction<{ name: string; value: string }[]>`
     select name, setting as value from pg_settings

@@ -1,25 +1,16 @@
-/**
- * Checks that sessions are as they began. A function that runs in our session, such as a trigger, can change there
- * where names lead, whose rights are used or which triggers run, and can replace the driver's prepared statements by
- * others of the same names. All of that outlives the function, so the sessions are checked periodically.
- *
- * The check itself is not a prepared statement; it names everything with its schema, and uses no operator.
- */
+// Checks periodically that sessions are as they began: a function that runs in one, such as a trigger, can change where
+// names lead, whose rights are used or which triggers run, and replace the driver's prepared statements by others of
+// the same names. The check is no prepared statement, names everything with its schema, and uses no operator.
 import type { Sql } from '../../core/store/db.js'
 import { EMBEDDED_PATH } from '../../core/store/search-path.js'
 
-/** Thrown when a session differs from those with which the process began. */
 export class ChangedSessionError extends Error {
   override readonly name = 'ChangedSessionError'
 }
 
-/** How many sessions one check covers: all that a process has. */
-const MOST_SESSIONS = 10
+const MOST_SESSIONS = 10 // how many sessions one check covers: all that a process has
 
-/**
- * Creates the check that sessions are as the first one was, and have no statement prepared by SQL, which the driver
- * never uses. A changed session is ended, or repaired if the database has only one. @throws ChangedSessionError
- */
+/** A changed session is ended, or repaired if the database has only one. @throws ChangedSessionError */
 export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): () => Promise<void> {
   let first: string | undefined
   return async () => {
@@ -38,29 +29,20 @@ export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: 
   }
 }
 
-/** Ends a session, with the original rights of the session that sends this. */
+/** With the original rights of the session that sends this. */
 async function end(sql: Sql, pid: number): Promise<void> {
   await sql`select pg_catalog.set_config('role', 'none', false), pg_catalog.pg_terminate_backend(${pid})`
 }
 
-/** Undoes in the embedded database's session what `findSessions` sees. The driver prepares its statements again. */
+/** Undoes what `findSessions` sees; the driver prepares its statements again. */
 async function repair(sql: Sql): Promise<void> {
   await sql`deallocate all; reset role; reset session_replication_role`.simple()
   await sql`select pg_catalog.set_config('search_path', ${EMBEDDED_PATH}, false)`
 }
 
-interface Session {
-  pid: number
-  /** where names lead, whose rights are used, and which triggers run */
-  state: string
-  /** whether SQL prepared statements in it */
-  hasPrepared: boolean
-}
+type Session = { pid: number; state: string; hasPrepared: boolean }
 
-/**
- * The idle sessions of this process. The driver uses its idle connections in turn, so all have been seen when the first
- * one comes again.
- */
+/** The driver uses idle connections in turn: all were seen when the first comes again. */
 async function findSessions(sql: Sql, limit: number): Promise<Session[]> {
   const sessions = new Map<number, Session>()
   while (sessions.size < limit) {

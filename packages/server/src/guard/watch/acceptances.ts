@@ -6,13 +6,9 @@ import type { Queryable } from '../../core/store/db.js'
 import { listAcceptanceIds } from '../store/alarms.js'
 import { type AcceptedRollback, explains, explainsKept, readAcceptance } from './judge.js'
 
-/** A log, and the key that proves its entries. */
-interface Log {
-  tenant_id: string
-  auditKey: AuditKey
-}
+type Log = { tenant_id: string; auditKey: AuditKey }
 
-/** Reads a log's accepted rollbacks with the ids of their entries, newest first; skips what no server wrote. */
+/** Newest first, with the ids of their entries; skips what no server wrote. */
 async function* readAcceptances(sql: Queryable, log: Log): AsyncGenerator<AcceptedRollback & { id: number }, void> {
   for (const id of await listAcceptanceIds(sql, log.tenant_id)) {
     const entry = await readAfterPurge(sql, { ...log, id })
@@ -21,14 +17,12 @@ async function* readAcceptances(sql: Queryable, log: Log): AsyncGenerator<Accept
   }
 }
 
-/** Lists a log's accepted rollbacks, newest first. */
-export async function listAcceptances(sql: Queryable, log: Log): Promise<(AcceptedRollback & { id: number })[]> {
+async function listAcceptances(sql: Queryable, log: Log): Promise<(AcceptedRollback & { id: number })[]> {
   const all: (AcceptedRollback & { id: number })[] = []
   for await (const accepted of readAcceptances(sql, log)) all.push(accepted)
   return all
 }
 
-/** Finds the newest accepted rollback that explains a witness. */
 export async function findAcceptedRollback(
   sql: Queryable,
   log: Log,
@@ -38,7 +32,7 @@ export async function findAcceptedRollback(
   return undefined
 }
 
-/** Finds the entry of the newest accepted rollback, and the policy version that it began; 0 if there is none. */
+/** The entry of the newest accepted rollback, and the policy version that it began; 0 if there is none. */
 export async function findNewestAcceptance(
   sql: Queryable,
   log: Log,
@@ -47,16 +41,15 @@ export async function findNewestAcceptance(
   return { id: 0, policy_version: 0 }
 }
 
-/** Reads an entry that a server wrote. If a purge deleted the entry before it, the mark has that one's hash. */
+// If a purge deleted the entry before it, the mark has that one's hash.
 async function readAfterPurge(sql: Queryable, where: Log & { id: number }): Promise<AuditEntry | undefined> {
   const mark = await findAuthenticMark(sql, where)
   return readAuthenticEntry(sql, where, mark?.purged_through === where.id - 1 ? mark.hash : undefined)
 }
 
 /**
- * Creates a function that tells whether an operator accepted the loss of a kept head that the log no longer holds, by
- * the entries up to `last_id`. If the log reaches the head's id, a server must have written the entry there: the
- * acceptance does not explain an edited or deleted entry.
+ * Whether an operator accepted the loss of a kept head, by the entries up to `last_id`. An acceptance does not explain
+ * an edited or deleted entry, so an entry that the log reaches must be one that a server wrote.
  */
 export function createAcceptedLosses(
   sql: Queryable,

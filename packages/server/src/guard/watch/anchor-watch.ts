@@ -1,7 +1,4 @@
-/**
- * Compares every tenant's log with the newest anchor, and with what else the installation's log says of it (anchor.md
- * 4). This finds a single tenant that was restored or removed.
- */
+// Compares every log with the newest anchor and the rest of the installation's log (anchor.md 4).
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError } from '../../core/audit/append-errors.js'
 import { type AuditKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
@@ -22,10 +19,7 @@ import { judgeTenant } from './judge.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
 import { TENANT_GONE } from './shared-alarms.js'
 
-/**
- * Compares once; raises the alarms. A few statements for each 500 tenants, and further ones only for those that
- * contradict the installation's log. Returns the errors of single tenants. @throws the database's own error
- */
+/** Raises the alarms; returns the errors of single tenants. @throws the database's own error */
 export async function compareWithAnchor(options: LogComparisonOptions): Promise<unknown[]> {
   const { sql, watches, installationKey: auditKey } = options
   await assertFormats(sql)
@@ -54,8 +48,7 @@ async function raiseInvalid(
   return []
 }
 
-// The entry stored at an anchored head proves nothing by itself. So each head becomes a point, from which the
-// log is followed when the tenant is next used, or by the comparison once a second.
+// An entry stored at an anchored head proves nothing: each head becomes a point, from which the log is followed.
 async function compareAnchored(anchor: Anchor | undefined, options: LogComparisonOptions): Promise<unknown[]> {
   const errors: unknown[] = []
   for (const head of anchor?.heads ?? []) {
@@ -70,8 +63,7 @@ async function compareAnchored(anchor: Anchor | undefined, options: LogCompariso
   return errors
 }
 
-// Not only the tenants of the anchor: the anchors begin afresh when an operator accepts a rollback of the
-// installation's own log.
+// Also tenants outside the anchor: anchors begin afresh after a rollback of the installation's own log is accepted.
 async function compareRecorded(anchor: Anchor | undefined, options: LogComparisonOptions): Promise<unknown[]> {
   const { sql, watches, installationKey: auditKey } = options
   const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
@@ -108,14 +100,11 @@ async function compareRecorded(anchor: Anchor | undefined, options: LogCompariso
 }
 
 interface NamedOptions extends LogComparisonOptions {
-  /** the entry of each tenant that the newest anchor covers */
-  covered: ReadonlyMap<string, number>
-  /** the status of each tenant that has one on record */
-  statuses: ReadonlyMap<string, string>
+  covered: ReadonlyMap<string, number> // the entry of each tenant that the newest anchor covers
+  statuses: ReadonlyMap<string, string> // the status of each tenant that has one on record
 }
 
-// Compares each log with the entry that the installation's log names last: it must reach that entry, continue
-// from it, and have it. The heads are read after the installation's log, so none is older.
+// The heads are read after the installation's log, so each must have reached the entry that it names last.
 async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: NamedOptions): Promise<unknown[]> {
   const { sql, watches, covered } = options
   const rows = await listHeadsWithKeys(sql, [...named.keys()])
@@ -137,8 +126,7 @@ async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: Nam
     const compare = async (auditKey: AuditKey | undefined) => {
       if (!auditKey) return // the tenant is missing, for which `compareRecorded` raised the alarm
       const last_id = reached.has(tenant_id) ? entry.id : (await watch.read(sql, auditKey)).last_id
-      // Also apart from the points: an earlier acceptance would explain the point, but not the loss of this
-      // entry.
+      // Beside the points: an earlier acceptance would explain the point, but not the loss of this entry.
       if (last_id < entry.id)
         await watch.raise(sql, { reason: endsBefore(entry.id, last_id), witness: witnessOf(entry) })
       if (!doubtful.has(tenant_id)) return
@@ -152,8 +140,7 @@ async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: Nam
   return errors
 }
 
-// The tenants whose entry or status seems wrong. The statements here see different moments, so the caller
-// reads these tenants again in one snapshot, together with the installation's log.
+// These statements see different moments, so the caller reads such tenants again in one snapshot.
 async function findDoubtful(
   named: ReadonlyMap<string, NamedEntry>,
   { sql, keys, statuses }: NamedOptions & { keys: ReadonlyMap<string, AuditKey | undefined> },
@@ -172,7 +159,7 @@ async function findDoubtful(
   return new Set([...named].flatMap((each) => (isThere(each) && isStatus(each[0]) ? [] : [each[0]])))
 }
 
-/** Runs `look` on a tenant. Returns an error that is no alarm, because it says nothing about the log. */
+/** Returns an error that is no alarm, because it says nothing about the log. */
 async function examineTenant(
   watch: HeadWatch,
   { sql, findAuditKey }: Pick<LogComparisonOptions, 'sql' | 'findAuditKey'>,
@@ -195,18 +182,15 @@ function endsBefore(end: number, last_id: number): string {
   )
 }
 
-/** The reason of an alarm about a tenant that the installation's log does not have. */
 const TENANT_UNKNOWN =
   "the installation's log has no creation of the tenant: the database was tampered with, or the log lost the entry"
-/** The reason of an alarm about a tenant that the installation's log says is gone, without what it had. */
 const TENANT_BACK =
   "the installation's log says that the tenant is gone, and nothing that the tenant could be compared with: it was put back"
-/** The reason of an alarm about a tenant that the newest anchor left out. */
 const TENANT_UNCOVERED =
   "the newest anchor does not cover the tenant, which the installation's log has from before it: the tenant was put back after it was " +
   'accepted as gone, or the log was tampered with'
 
-/** The reason where the anchors began afresh after the tenant was created: they leave out tenants with an alarm. */
+/** The anchors may have begun afresh after the tenant was created: they leave out tenants with an alarm. */
 function notAccepted(tenant_id: string, accepted_id: number): string {
   return (
     `the newest anchor does not cover the tenant. When the loss of the installation's log was accepted (entry ${accepted_id} there), each tenant with an alarm was ` +

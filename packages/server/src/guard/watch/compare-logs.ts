@@ -1,7 +1,4 @@
-/**
- * Compares the logs in the database with their points, even while there are no calls, and follows them to the heads
- * that commands and other servers wrote. Tenants take turns.
- */
+// Compares logs with their points even without calls, and follows them to other processes' heads. Tenants take turns.
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import type { AuditKey, KeptHead } from '../../core/audit/formats/chain.js'
 import { findHead, type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } from '../../core/store/audit.js'
@@ -11,45 +8,33 @@ import { compareWitnesses } from '../store/alarms.js'
 import { followHeads, type KeysOfHeads, LATER_AT_ONCE } from './follow.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 
-/** Tenants whose points are compared in one run. */
-const COMPARED_AT_ONCE = LATER_AT_ONCE
+const COMPARED_AT_ONCE = LATER_AT_ONCE // tenants whose points are compared in one run
 /** How long one run follows logs that one statement did not suffice for, in milliseconds; the next run continues. */
 const FOLLOW_MS = 1_000
-/** How long one run compares logs one by one, in milliseconds. */
-const APART_MS = 5_000
-/** Sorts before every tenant's id and that of the installation. */
-const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+const APART_MS = 5_000 // how long one run compares logs one by one, in milliseconds
+const FIRST_ID = '00000000-0000-0000-0000-000000000000' // sorts before every tenant's id and that of the installation
 
-/** The reason of an alarm about a tenant whose log can't be compared, because its audit key does not open. */
 export const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
 
 export interface LogComparisonOptions extends KeysOfHeads {
   sql: Sql
   watches: HeadWatches
-  /** undefined if there is no such tenant */
-  findAuditKey: (tenant_id: string) => Promise<AuditKey | undefined>
+  findAuditKey: (tenant_id: string) => Promise<AuditKey | undefined> // undefined if there is no such tenant
 }
 
 /** What one run compared: it may begin a round over all tenants, and may end it. */
-export interface Portion {
+interface Portion {
   begins: boolean
   ends: boolean
-  /** whether any log could be compared, or listed if this process has seen none */
-  isReached: boolean
+  isReached: boolean // whether any log could be compared, or listed if this process has seen none
   /** whether each log of the portion could be compared, where those that could not were tried one by one */
   isWhole: boolean
 }
 
-/** Called with an error: of the database, or of a single tenant, which does not stop the others. */
-export interface OnError {
-  unread: (error: unknown) => undefined
-  ofTenant: (error: unknown) => undefined
-}
+/** Called with an error of the database, or of a single tenant, which does not stop the others. */
+type OnError = { unread: (error: unknown) => undefined; ofTenant: (error: unknown) => undefined }
 
-/**
- * Creates the function of a run; one per process. A server, which lives long, also finds the heads of tenants that it
- * has not served.
- */
+/** One per process. `findsUnseen`: also the heads of tenants that this process, a server, has not served. */
 export function createLogComparison({
   sql,
   watches,
@@ -57,10 +42,8 @@ export function createLogComparison({
   ...keys
 }: LogComparisonOptions): (onError: OnError, options: { findsUnseen: boolean }) => Promise<Portion> {
   const nextPoints = createPortions(watches)
-  /** the tenant up to which `listUnseen` has searched the database */
   let searchedThrough = FIRST_ID
 
-  /** Lists the heads of the next tenants that this process has seen no head of. */
   async function listUnseen(): Promise<HeadWithKey[]> {
     const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
     searchedThrough = page.length < COMPARED_AT_ONCE ? FIRST_ID : (page.at(-1) ?? FIRST_ID)
@@ -76,10 +59,8 @@ export function createLogComparison({
     else if (auditKey) await compareLog(sql, watch, auditKey)
   }
 
-  /**
-   * Compares logs one by one, so that a part of the database that does not answer stops only the tenants whose rows it
-   * holds. Those that were tried last come last; a log that has no turn counts as not compared.
-   */
+  // One by one, so that a part of the database that does not answer stops only its own tenants. Those tried last come
+  // last; a log without a turn counts as not compared.
   async function compareApart(tenant_ids: Iterable<string>): Promise<Pick<Portion, 'isReached' | 'isWhole'>> {
     const { comparisons } = watches
     const until = performance.now() + APART_MS
@@ -106,7 +87,7 @@ export function createLogComparison({
   return async ({ unread, ofTenant }, { findsUnseen }) => {
     const { points, ...round } = nextPoints()
     const { comparisons } = watches
-    // Those that could not be compared are tried after the others, which one statement then reads.
+    // Those that failed before are tried after the others, which one statement then reads.
     const isApart = ({ tenant_id }: { tenant_id: string }) => comparisons.unreachedAt(tenant_id) !== undefined
     const together = points.filter((point) => !isApart(point))
     const apart = new Set(points.filter(isApart).map(({ tenant_id }) => tenant_id))
@@ -138,11 +119,7 @@ export function createLogComparison({
   }
 }
 
-/**
- * Creates the function that returns the points of the next tenants. It counts tenants, since a run changes how many
- * points a tenant has. Tenants with an alarm are included: a process that does not know of the alarm may still write
- * their logs.
- */
+/** Includes tenants with an alarm: a process that does not know of it may still write their logs. */
 export function createPortions(watches: {
   all(): Iterable<{ tenant_id: string; held: { all: readonly KeptHead[] } }>
 }): () => Pick<Portion, 'begins' | 'ends'> & { points: (KeptHead & { tenant_id: string })[] } {
@@ -159,14 +136,14 @@ export function createPortions(watches: {
   }
 }
 
-/** Compares a log with its points, as far as one reading leads; the next run continues. */
+/** As far as one reading leads; the next run continues. */
 export async function compareLog(sql: Queryable, watch: HeadWatch, auditKey: AuditKey): Promise<void> {
   await watch.read(sql, auditKey, findHead, { isEntryRead: true }).catch((error: unknown) => {
     if (!(error instanceof ChainAlarmError || error instanceof UnfollowedLogError)) throw error
   })
 }
 
-/** Returns `tampered` for a tenant's audit key that was exchanged: then nothing about the tenant can be checked. */
+/** For an audit key that was exchanged: then nothing about the tenant can be checked. */
 export function unlessTampered(error: unknown): 'tampered' {
   if (!(error instanceof TamperedRowError)) throw error
   return 'tampered'

@@ -8,21 +8,18 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 import { earliestOf, isPast } from './judge.js'
 
-/** How many entries after a point make a stretch. */
-export const FOLLOWED_AT_ONCE = 1_000
+export const FOLLOWED_AT_ONCE = 1_000 // how many entries after a point make a stretch
 
-/** Reads the entries of a log from a point on: all up to the head, or the first of them. */
+/** All up to the head, or the first FOLLOWED_AT_ONCE. */
 export function readStretch(sql: Queryable, from: Witness, { tenant_id, last_id }: Head): Promise<ChainedEntry[]> {
   const where = { tenant_id, after_id: from.last_id - 1, through_id: last_id, limit: FOLLOWED_AT_ONCE + 1 }
   return readChain(sql, where)
 }
 
-/** Most heads of one statement. */
-export const LATER_AT_ONCE = 500
-/** Most entries of one statement, the points aside. */
-const ENTRIES_AT_ONCE = 50_000
+export const LATER_AT_ONCE = 500 // most heads of one statement
+const ENTRIES_AT_ONCE = 50_000 // most entries of one statement, the points aside
 
-/** Reads the entries from points on, by tenant: all up to the heads, or the first of each log. */
+/** By tenant: all up to the heads, or the first of each log. */
 export function readLater(
   sql: Queryable,
   later: readonly { point: Witness; head: Head }[],
@@ -36,15 +33,12 @@ export function readLater(
   return later.length > 0 ? readChains(sql, stretches, limit) : Promise.resolve(new Map())
 }
 
-/** What opens the audit keys that are read with heads. */
 export interface KeysOfHeads {
-  /** of the installation's own log */
-  installationKey: AuditKey
-  /** opens the audit key of a tenant's row. @throws TamperedRowError */
+  installationKey: AuditKey // of the installation's own log
   openKey: (row: { tenant_id: string; wrapped_audit_key: Uint8Array }) => AuditKey
 }
 
-/** The audit key that was read with a head; undefined if it is missing or was changed. */
+/** undefined if the audit key is missing or was changed */
 export function keyOf(
   { tenant_id, wrapped_audit_key }: HeadWithKey,
   { installationKey, openKey }: KeysOfHeads,
@@ -58,10 +52,7 @@ export function keyOf(
   }
 }
 
-/**
- * Follows many logs from all of their points towards these heads, with one statement for each 500 logs. Returns the
- * logs whose head it did not reach. If one is broken, `HeadWatch.read` finds what is wrong.
- */
+/** Returns the logs whose head it did not reach; `HeadWatch.read` finds what is wrong with a broken one. */
 export async function followHeads(
   sql: Queryable,
   heads: readonly HeadWithKey[],

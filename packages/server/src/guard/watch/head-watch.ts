@@ -1,7 +1,5 @@
-/**
- * Watches one tenant's log. If it does not continue from its points, the database was restored or tampered with: an
- * alarm is raised, and the tenant is no longer served. Appending would fork the chain.
- */
+// Watches one log. If it does not continue from its points, the database was restored or tampered with: an alarm is
+// raised, and the tenant is no longer served, since appending would fork the chain.
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import { followAuditKey, isHeadGenuine } from '../../core/audit/audit-key.js'
@@ -27,40 +25,32 @@ import {
 } from './judge.js'
 import { Points } from './points.js'
 
-/**
- * How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so than a lock
- * of the head is held.
- */
+// Milliseconds for which one reading may follow a log: less than calls wait for a lock of the head.
 const FOLLOW_MS = 2_000
 
-/** Why a tenant is not served. */
 export interface Alarm {
   reason: string
-  /** the head that the chain should continue from; undefined if none was witnessed */
-  witness: KeptHead | undefined
+  witness: KeptHead | undefined // the head that the chain should continue from; undefined if none was witnessed
 }
 
 export class HeadWatch {
-  /** what the log must continue from */
-  readonly held: Points
+  readonly held: Points // what the log must continue from
   #known: Head | undefined
   #alarm: Alarm | undefined
   #hasCommitted = false
 
   constructor(
     readonly tenant_id: string,
-    /** called once for each alarm */
-    private readonly onAlarm: (tenant_id: string, reason: string) => void,
+    private readonly onAlarm: (tenant_id: string, reason: string) => void, // called once for each alarm
   ) {
     this.held = new Points(tenant_id)
   }
 
-  /** The head in the database, as far as this process knows; undefined after `forget`. */
+  /** As far as this process knows; undefined after `forget`. */
   get known(): Head | undefined {
     return this.#known
   }
 
-  /** The latest head that was witnessed. */
   get witnessed(): KeptHead | undefined {
     return this.held.witnessed
   }
@@ -74,31 +64,26 @@ export class HeadWatch {
     if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
   }
 
-  /** To be called when the outcome of a commit is unknown: the head is read again before anything is chained to it. */
+  /** For a commit whose outcome is unknown: the head is read again before anything is chained to it. */
   forget(): void {
     this.#known = undefined
   }
 
-  /** Whether this process appended to the log. */
   get hasCommitted(): boolean {
     return this.#hasCommitted
   }
 
-  /** Records a head that this process committed. */
   commit(head: Head): void {
     this.#hasCommitted = true
     this.witness(head)
   }
 
-  /** Records a head that this process knows to be in the log. */
+  /** Records a head that is known to be in the log. */
   witness(head: Head): void {
     if (this.held.commit(head)) this.#known = head
   }
 
-  /**
-   * Follows the log to a head that another process wrote, as far as these entries lead from the points; the first head
-   * of a log is adopted. If the log is broken, `read` finds whether something is wrong.
-   */
+  // As far as these entries lead; adopts the first head of a log. `read` finds what is wrong if it is broken.
   follow(
     { head, stretch }: { head: Head; stretch: readonly ChainedEntry[] },
     auditKey: AuditKey,
@@ -114,39 +99,33 @@ export class HeadWatch {
     return 'wholly'
   }
 
-  /**
-   * Raises an alarm; one that is given as a text states the latest head that is known. @throws WrongFormatError,
-   * HiddenRowsError if `sql` does not show what is in the tables: then nothing is known, and no alarm is raised
-   */
+  // A text states the latest known head. @throws WrongFormatError, HiddenRowsError: then no alarm is raised
   async raise(sql: Queryable, alarm: string | Alarm): Promise<void> {
     await assertJudgeable(sql)
     this.learn(typeof alarm === 'string' ? { reason: alarm, witness: this.held.proven } : alarm)
   }
 
-  /** Adopts an alarm that was raised. */
   learn(alarm: Alarm): void {
     if (this.#alarm !== undefined) return
     this.#alarm = alarm
     this.onAlarm(this.tenant_id, alarm.reason)
   }
 
-  /** Adopts the witness of an alarm that another process raised, if it is later than that of the own alarm. */
+  /** Adopts the witness of another process's alarm, if it is later. */
   learnWitness(witness: KeptHead | undefined): void {
     if (this.#alarm) this.#alarm = { ...this.#alarm, witness: laterOf(this.#alarm.witness, witness) }
   }
 
-  /** Ends the alarm after an operator has settled it; the head is read and checked again before its next use. */
+  /** After an operator settled the alarm: the head is read and checked again before its next use. */
   release(): void {
     this.#alarm = undefined
     this.#known = undefined
     this.held.settle()
   }
 
-  /**
-   * Reads the head and checks that the log continues from its points; `find` may also lock it. If the head is the one
-   * that this process knows, its entry is assumed to be there, which saves a read in each append, unless `isEntryRead`.
-   * @throws ChainAlarmError, UnfollowedLogError
-   */
+  // Reads the head, by `find`, which may lock it, and checks that the log continues from its points. Without
+  // `isEntryRead`, the entry of the head that this process knows is assumed to be there, which saves appends a read.
+  // @throws ChainAlarmError, UnfollowedLogError
   async read<Where extends Queryable>(
     sql: Where,
     auditKey: AuditKey,
@@ -191,10 +170,8 @@ export class HeadWatch {
     return head
   }
 
-  /**
-   * Follows the log from a point, stretch by stretch, to its head or to what is lost; adds the points on the way to
-   * `passed`. Each stretch is recorded at once, so repeated reads reach the head however many entries there are.
-   */
+  // To the head or to what is lost; adds the points on the way to `passed`. Each stretch is recorded at once, so
+  // repeated reads reach the head however many entries there are.
   async #follow(
     sql: Queryable,
     { from: point, ...known }: Pick<Evidence, 'auditKey' | 'head' | 'from' | 'isEntryRead'>,
@@ -214,7 +191,7 @@ export class HeadWatch {
     }
   }
 
-  /** Judges the log, and reads what the verdict depends on, in the order in which `judge` asks for it. */
+  /** Reads what the verdict depends on, in the order in which `judge` asks for it. */
   async #judge(sql: Queryable, evidence: Omit<Evidence, 'points'>): Promise<Exclude<Verdict, { kind: 'open' }>> {
     const { tenant_id, auditKey, from, head } = evidence
     for (;;) {
@@ -236,7 +213,6 @@ export class HeadWatch {
   }
 }
 
-/** The watches over all logs of one database; `onAlarm` is called once for each alarm. */
 export class HeadWatches implements Guard {
   readonly #watches = new Map<string, HeadWatch>()
 
@@ -245,7 +221,7 @@ export class HeadWatches implements Guard {
     readonly comparisons = new Comparisons(),
   ) {}
 
-  /** The watch over a tenant's head, created at first use. */
+  /** Created at first use. */
   get(tenant_id: string): HeadWatch {
     let watch = this.#watches.get(tenant_id)
     if (!watch) {
@@ -259,7 +235,6 @@ export class HeadWatches implements Guard {
     return this.#watches.values()
   }
 
-  /** The watches of tenants that are not served. */
   alarmed(): HeadWatch[] {
     return [...this.all()].filter(({ alarm }) => alarm !== undefined)
   }
@@ -306,7 +281,7 @@ export class HeadWatches implements Guard {
   }
 }
 
-/** The watches of a process, which the core knows as its guard only. */
+/** The core knows them as its guard only. */
 export function watchesOf({ guard }: { guard: Guard }): HeadWatches {
   if (!(guard instanceof HeadWatches)) throw new Error('this process has no watches')
   return guard

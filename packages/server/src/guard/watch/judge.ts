@@ -1,7 +1,5 @@
-/**
- * Decides whether a log continues from the heads that servers saw of it (README.md). Nothing here reads a database or a
- * clock: `head-watch.ts`, `follow.ts` and `acceptances.ts` read what is judged.
- */
+// Decides whether a log continues from the heads that servers saw of it (README.md). Reads no database and no clock:
+// head-watch.ts, follow.ts and acceptances.ts read what is judged.
 import { type AuditEntry, type ChainedEntry, entryHash } from '@eaas/audit/formats'
 import { encodeHex } from '@eaas/protocol'
 import * as z from 'zod/mini'
@@ -16,43 +14,29 @@ import {
   type Witness,
 } from '../../core/audit/formats/chain.js'
 
-/** A head from which the log must continue, and its source. */
 export interface Point {
   head: KeptHead
-  /**
-   * `process`: this process committed or read it; `file`: a line of the checkpoint file; `copy`: the copy of an
-   * anchored head, with the MAC that a server wrote; `entry`: another entry of the installation's log
-   */
+  // `process`: committed or read here; `file`: in the checkpoint file; `copy`: of an anchored head, with the MAC that a
+  // server wrote; `entry`: by another entry of the installation's log
   by: 'process' | 'file' | 'copy' | 'entry'
 }
 
-/** What the database shows of a log: an authentic head, and the entries from a point to the head or the first of these. */
-export interface Shown {
-  auditKey: AuditKey
-  head: Head
-  stretch: readonly ChainedEntry[]
-}
+/** An authentic head, and the entries from a point to it or the first of these. */
+export type Shown = { auditKey: AuditKey; head: Head; stretch: readonly ChainedEntry[] }
 
-/** What is known of a log when it is followed from one of its points. What is undefined was not read yet. */
+/** What is known of a log that is followed from one of its points; undefined was not read yet. */
 export interface Evidence extends Omit<Shown, 'stretch'>, Partial<Pick<Shown, 'stretch'>> {
   tenant_id: string
   from: KeptHead
   points: readonly KeptHead[]
-  /** whether the entry of `from` counts only if it is read, even if the head is of the same entry */
-  isEntryRead: boolean
-  /** whether the log was followed to `from` by its entries, after `head` was read: a point on the way may state later rights */
+  isEntryRead: boolean // whether the entry of `from` counts only if it is read, even if the head is of the same entry
+  /** whether its entries led to `from` after `head` was read: a point on the way may state later rights */
   isFollowed?: boolean
-  /** authentic; read after the entries, because a purge writes its mark before it deletes */
-  mark?: PurgeMark | 'none'
-  /** authentic, the newest first */
-  acceptances?: readonly AcceptedRollback[]
+  mark?: PurgeMark | 'none' // authentic; read after the entries, because a purge writes its mark before it deletes
+  acceptances?: readonly AcceptedRollback[] // authentic, the newest first
 }
 
-/** What a log no longer continues from, and how it shows. */
-export interface Loss {
-  witness: KeptHead
-  fault: string
-}
+export type Loss = { witness: KeptHead; fault: string }
 
 export type Verdict =
   /** up to the head, or to the last entry of the stretch; the points `passed` are in the log */
@@ -81,17 +65,13 @@ export function judge(evidence: Evidence): Verdict {
   return { kind: 'lost', loss: { witness: from, fault: faultOf(reached, evidence) } }
 }
 
-/** The loss that an alarm states if the log does not continue from several points: that of the latest one. */
+/** The loss that an alarm states: that of the latest point. */
 export function latestLoss(losses: readonly Loss[]): Loss | undefined {
   const latest = latestOf(losses.map(({ witness }) => witness))
   return losses.find(({ witness }) => witness === latest)
 }
 
-/**
- * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves the copy's policy
- * version, so it takes the given one, the log's present one: a rollback that an operator accepted earlier must not
- * explain the copy.
- */
+/** For a forged copy of an anchored head: with the log's present policy version, no earlier acceptance explains it. */
 export function changedAnchored({ last_id, hash }: KeptHead, policy_version: number): Loss {
   return { fault: 'the anchored head was changed outside the server', witness: { last_id, hash, policy_version } }
 }
@@ -99,7 +79,7 @@ export function changedAnchored({ last_id, hash }: KeptHead, policy_version: num
 /** The first entry that does not continue the log from a point. */
 interface Break {
   id: number
-  /** `behind`: the head is before the point; `differs` from it; `forked`: it does not follow from the entries before it */
+  /** the head is `behind` the point or `differs` from it; `forked`: it does not follow from the entries before it */
   kind: 'behind' | 'missing' | 'repeated' | 'differs' | 'forked'
 }
 
@@ -112,9 +92,9 @@ function reach({ from, head, isEntryRead, isFollowed, stretch, auditKey }: Evide
 }
 
 /**
- * Follows a log from a point on. Returns where it does not continue, or what it reaches: `head` itself, or the last
- * entry of the stretch, with the lowest policy version that it can have had. A stored hash proves nothing by itself:
- * the database administrator can show the right one while a process reads it. So it is computed.
+ * Returns where the log does not continue from a point, or what it reaches: `head`, or the last entry of the stretch,
+ * with the lowest policy version that it can have had. A stored hash proves nothing, since the database administrator
+ * can show the right one for a moment; so it is computed.
  */
 export function followStretch(point: KeptHead, { head, stretch, auditKey }: Shown): Break | KeptHead {
   let { last_id: id, hash } = point
@@ -142,10 +122,7 @@ export function followStretch(point: KeptHead, { head, stretch, auditKey }: Show
   return { last_id: id, hash, policy_version, created_at: last.created_at, sealed: sealedOf(point) }
 }
 
-/**
- * Judges many logs quickly: follows one from all of its points by the entries from the earliest on. Returns what they
- * reach and the points on the way; undefined if anything is wrong, which `judge` then finds.
- */
+/** Quick: follows a log past all of its points. Undefined if anything is wrong, which `judge` then finds. */
 export function followAll(
   points: readonly KeptHead[],
   shown: Shown,
@@ -161,20 +138,18 @@ export function followAll(
   return points.some(isMissed) ? undefined : { reached, passed }
 }
 
-/** The points that a log passes by a stretch of entries that follow from the first of them. */
+/** The points that a stretch, which follows from the first of them, passes. */
 function passedBy(stretch: readonly ChainedEntry[], from: KeptHead, points: readonly KeptHead[]): KeptHead[] {
   const isOneOf = ({ last_id, hash }: Witness) =>
     stretch.some((entry) => entry.id === last_id && equalBytes(entry.hash, hash))
   return points.filter((point) => point === from || isOneOf(point))
 }
 
-// An attacker who hides an entry can also write a mark, but with a valid MAC only if a server purged
-// another log in the place of this one. Everything that a purge took of this log, `from` included, is from
-// before the cutoff of its mark (chain.md 8).
+// An attacker who hides an entry can add a mark, but its MAC is valid only if a server purged another log here. What a
+// purge took of this log, `from` included, is from before the mark's cutoff (chain.md 8).
 function isPurged({ id }: Break, mark: PurgeMark, { tenant_id, auditKey, from }: Evidence): boolean {
   if (mark.purged_through < id) return false
-  // A head has the time of its last entry (chain.md 5). Only a head that this process computed by following
-  // the log has a time without a MAC.
+  // A head has its last entry's time (chain.md 5). Only one that this process computed has a time without a MAC.
   const isKnown = (head: KeptHead) => head.mac === undefined || isKeptHeadAuthentic(auditKey, tenant_id, head)
   const times = [from, from.sealed].map((head) => head && isKnown(head) && head.created_at)
   return times.every((time) => !time || time < mark.cutoff)
@@ -214,7 +189,7 @@ const acceptedMetadata = z.looseObject({
 /** A rollback that an operator accepted: after which entry the log lost others (chain.md 10). */
 export type AcceptedRollback = z.infer<typeof acceptedMetadata>
 
-/** The rollback that an authentic entry accepts; undefined for any other entry. */
+/** undefined for any other entry */
 export function readAcceptance({
   action,
   metadata,
@@ -223,18 +198,15 @@ export function readAcceptance({
   return acceptedMetadata.safeParse(JSON.parse(metadata ?? '{}')).data
 }
 
-/**
- * Whether an accepted rollback is about a witness: it lost entries up to the witness or beyond it. A head that was
- * witnessed after the acceptance has a higher policy version.
- */
+/** A rollback explains what it lost; a witness of after the acceptance has a higher policy version. */
 export function explains(accepted: AcceptedRollback, { last_id, policy_version }: Witness): boolean {
   return policy_version < accepted.policy_version && last_id <= accepted.witnessed_id
 }
 
 /**
- * Whether an accepted rollback explains that a log no longer holds a head that was kept elsewhere (chain.md 10). A
- * later loss must not pass for an accepted one. So the head must be from before the acceptance: the MAC of its policy
- * version proves that, or it is the head that the acceptance names.
+ * Whether an accepted rollback explains that a log lacks a head that was kept elsewhere (chain.md 10). A later loss
+ * must not pass for an accepted one: the head must be proven to be from before, or be the one that the acceptance
+ * names.
  */
 export function explainsKept(
   accepted: AcceptedRollback,
@@ -248,10 +220,10 @@ export function explainsKept(
 }
 
 /**
- * Weighs a point that was told. A policy version without an authentic MAC of its head may have been edited. It counts
- * as that of the last head before it with such a MAC. If there is none, one from the file counts as 0, because no
- * acceptance could end the alarm of a raised version; one from the installation's log counts as `known`, this process's
- * own, because any earlier acceptance would explain a 0. `isForged`: the copy of an anchored head has another MAC.
+ * A policy version without an authentic MAC may have been edited: it counts as that of the last head before it with
+ * one. Without such a head, one from the file counts as 0, because no acceptance could end the alarm of a raised
+ * version, and one from the installation's log as `known`, because any earlier acceptance would explain a 0.
+ * `isForged`: the copy of an anchored head has another MAC.
  */
 export function weighPoint(
   { head, by }: Point,
@@ -265,9 +237,8 @@ export function weighPoint(
 }
 
 /**
- * Judges a tenant that the database has, by the installation's log: the entries, or 0, after which it must exist and by
- * which an operator accepted that it is gone, and the newest anchor, which covers every tenant that is on record before
- * it.
+ * Judges a tenant that the database has by the installation's log: the entries (or 0) after which it must exist, and by
+ * which an operator accepted that it is gone; and the newest anchor, which covers every tenant on record before it.
  */
 export function judgeTenant({
   present_id,
@@ -285,32 +256,26 @@ export function judgeTenant({
   return anchor_id === undefined || present_id > anchor_id || isCovered ? 'on record' : 'uncovered'
 }
 
-/** Whether a head is at or after the other one, by its entry and by its policy version. */
+/** By the entry and the policy version: at the other one or after it. */
 export function isPast(head: Witness, other: Witness): boolean {
   return head.last_id >= other.last_id && head.policy_version >= other.policy_version
 }
 
-/** Whether two heads are of the same entry. */
 export function isSame(head: Witness, other: Witness): boolean {
   return head.last_id === other.last_id && equalBytes(head.hash, other.hash)
 }
 
-/** The head of the earliest entry, from which a log is followed past the others. */
 export function earliestOf<Kept extends Witness>(heads: readonly Kept[]): Kept | undefined {
   return heads.toSorted((one, other) => one.last_id - other.last_id)[0]
 }
 
-/**
- * The head of the later entry, which an alarm states. If both are of the same entry, the one of the higher policy
- * version, or else the first.
- */
+/** For the same entry, the one of the higher policy version, or else the first. */
 export function laterOf(one: KeptHead | undefined, other: KeptHead | undefined): KeptHead | undefined {
   if (!one || !other) return one ?? other
   if (one.last_id !== other.last_id) return one.last_id > other.last_id ? one : other
   return other.policy_version > one.policy_version ? other : one
 }
 
-/** The latest of several heads, by `laterOf`. */
 export function latestOf(heads: readonly (KeptHead | undefined)[]): KeptHead | undefined {
   return heads.reduce(laterOf, undefined)
 }

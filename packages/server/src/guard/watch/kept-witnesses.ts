@@ -1,7 +1,4 @@
-/**
- * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines are not as
- * a server wrote them.
- */
+/** Reads a file of checkpoints: where each log ended, and which lines are not as a server wrote them. */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import {
@@ -23,50 +20,34 @@ import {
   nextPolicyEpoch,
 } from '../../core/audit/formats/chain.js'
 
-/**
- * A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and after a
- * rollback.
- */
+/** The policy version orders what was signed before and after a rollback. */
 export interface KeptLine {
   tenant_id: string
   policy_version: number
-  /** time and MAC (base64) of the signed head, which authenticate the policy version to a process with the audit key */
+  /** of the signed head; the MAC (base64) proves the policy version to a process with the audit key */
   head?: { created_at: string; mac: string }
   checkpoint: string
   public_key: string
-  /** the statement that this key replaced another one (key-change.md 4) */
-  key_change?: string
-  /** of the installation's log, once witnesses have cosigned it (tree.md 5) */
-  tree?: KeptTree
+  key_change?: string // the statement that this key replaced another one (key-change.md 4)
+  tree?: KeptTree // of the installation's log, once witnesses have cosigned it (tree.md 5)
 }
 
-/** A line that is not as a server wrote it, by its number from 1. */
-export interface LineFault {
-  line: number
-  what: string
-}
+/** by the number of the line, from 1 */
+export type LineFault = { line: number; what: string }
 
 export interface KeptFile {
-  /** the latest head of each tenant that the key signed; if it has no MAC, with the latest one before it that has */
+  /** the latest signed head of each tenant; if it has no MAC, with the latest one before it that has */
   witnesses: Map<string, KeptHead & { line: number }>
-  /**
-   * the head in a tenant's last line, where it differs from that latest head and is not later: a command may have
-   * written a line of a fork, and a server then a line of the true log
-   */
+  // the head in a tenant's last line, if it differs from the latest and is not later: a command may have written a line
+  // of a fork, and a server then one of the true log
   others: (KeptHead & { tenant_id: string; line: number })[]
-  /** without remnants; 0 after a quick reading, as are the remnants */
-  lines: number
-  /** the lines that a crash or a full disk cut short: they prove nothing, and are no fault */
-  remnants: number
-  /** in the order of the file, MOST_FAULTS at most; none after a quick reading */
-  faults: LineFault[]
+  lines: number // without remnants; 0 after a quick reading, as are the remnants
+  remnants: number // the lines that a crash or a full disk cut short: they prove nothing, and are no fault
+  faults: LineFault[] // in the order of the file, MOST_FAULTS at most; none after a quick reading
 }
 
 export const STANDARD_OUTPUT = '-'
-/**
- * How many lines at the end have their signatures checked, in addition to each tenant's latest line. Checking all would
- * take too long.
- */
+/** Lines at the end whose signatures are checked, beside each tenant's latest: checking all would take too long. */
 const CHECKED_SIGNATURES = 2_000
 const MOST_FAULTS = 100
 const MOST_NAMED = 5
@@ -79,17 +60,15 @@ const FORGED = 'its signature does not verify'
 const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 
 interface ReadingOptions {
-  /** report the lines that are not as a server wrote them */
-  isThorough: boolean
+  isThorough: boolean // report the lines that are not as a server wrote them
   /** the audit keys of these tenants that the database has and that open */
   findAuditKeys: (tenants: readonly string[]) => Promise<ReadonlyMap<string, AuditKey>>
 }
 
 /**
- * Reads a file of checkpoints. A line proves nothing, and gives no witness, if it is not a checkpoint or if neither
- * these keys nor their successors signed it: a crash may have cut it short, and an attacker who can write to the file
- * could have deleted it as well. A thorough reading reports such lines. A file that does not exist yet, or that is a
- * pipe or a terminal, holds nothing.
+ * A line proves nothing unless it is a checkpoint signed by these keys or their successors: a crash may have cut it
+ * short, and whoever can write a forged line could have deleted it as well. A thorough reading reports such lines. A
+ * missing file, a pipe or a terminal holds nothing.
  */
 export async function readKeptFile(
   file: string,
@@ -102,7 +81,9 @@ export async function readKeptFile(
   const epochs = new Map<string, Set<number>>()
   const claimed = await findSigned(text, publicKey, { judge, epochs })
   const disputed = [...claimed.signed.keys()].filter((tenant_id) => (epochs.get(tenant_id)?.size ?? 0) > 1)
-  const weigh = { keys: disputed.length === 0 ? undefined : await findKeys(disputed, findAuditKeys) }
+  // An accepted rollback begins an epoch, and so does whoever appends an old line with a higher policy version.
+  const opened = disputed.length === 0 ? undefined : await findAuditKeys(disputed)
+  const weigh = { keys: opened && new Map(disputed.map((tenant_id) => [tenant_id, opened.get(tenant_id)])) }
   const { signed, besides, isGood } = weigh.keys ? await findSigned(text, publicKey, weigh) : claimed
   const isSealed = [...signed.values()].every(isProven)
   const isGoodAndProven = (line: Parsed) => isProven(line) && isGood(line)
@@ -117,10 +98,7 @@ export async function readKeptFile(
   return { witnesses, others, ...(judge?.verdict() ?? { lines: 0, remnants: 0, faults: [] }) }
 }
 
-/**
- * Adds the keys that replaced these, by the statements in the file. A database that went back to before a replacement
- * lacks the new key.
- */
+// By the statements in the file: a database that went back to before a replacement lacks the new key.
 async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<string[]> {
   const keys = new Set(ownKeys)
   let last = ''
@@ -134,7 +112,7 @@ async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<st
   return [...keys]
 }
 
-/** Adds the key that replaced one of these, if the note is a statement of that. */
+/** Adds a key if the note states that it replaced one of these. */
 export function addSuccessor(keys: Set<string>, note: string): void {
   const change = findKeyChange(note)
   if (change && keys.has(change.from)) keys.add(change.to)
@@ -155,16 +133,14 @@ export const FAULTS_ADVICE =
   'Somebody edited the file, or the server does not use the database that it used before. Keep a copy of the file, and compare the logs with ' +
   'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). The page "Keep checkpoints" says when to remove the lines'
 
-/** Names faults for a sentence: the first ones, each with the number of its line. */
 export function nameFaults(faults: readonly LineFault[]): string {
   const named = faults.slice(0, MOST_NAMED).map(({ line, what }) => `line ${line}: ${what}`)
   return [...named, ...(faults.length > MOST_NAMED ? ['and more'] : [])].join('; ')
 }
 
 interface Judge {
-  /** Takes each line of the file in turn; `line` is undefined if the text does not have the form of one. */
+  /** each line in turn; `line` is undefined if the text has not the form of one */
   see(line: Parsed | undefined, text: string): void
-  /** Records that the signature of a line does not verify. */
   condemn(line: Parsed | undefined): void
   verdict(): Pick<KeptFile, 'lines' | 'remnants' | 'faults'>
 }
@@ -205,7 +181,6 @@ function createJudge(publicKey: PublicKeys): Judge {
   }
 }
 
-/** How every line begins. */
 const HEAD = /^\{"tenant_id":"[0-9a-f-]{36}","policy_version":\d+,"checkpoint":"/
 const A_HEAD = '{"tenant_id":"00000000-0000-4000-8000-000000000000","policy_version":1,"checkpoint":"'
 
@@ -215,9 +190,8 @@ function isRemnant(text: string): boolean {
   return HEAD.test(text) || Array.from(A_HEAD, (_, at) => A_HEAD.slice(at)).some((rest) => HEAD.test(text + rest))
 }
 
-// Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together.
-// Several processes may write one file, so a line may follow one of a longer log. Lines of alarms, and of
-// entries up to which a log was followed, have no MAC of a head: their policy version is only a lower bound.
+// Between two accepted rollbacks, ids and policy versions rise together. As several processes may write one file, a
+// line may follow one of a longer log. Without a MAC of a head, the policy version is only a lower bound.
 function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   if (!other || line.epoch !== other.epoch) return false
   const entries = line.statement.last_id - other.statement.last_id
@@ -226,7 +200,7 @@ function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   return changes !== 0 && entries > 0 !== changes > 0
 }
 
-/** Whether a line has a policy version, and the MAC of a head that covers it. */
+/** Whether the MAC of a head covers a policy version. */
 function isProven({ policy_version, sealed }: Parsed): boolean {
   return policy_version > 0 && sealed.mac !== undefined
 }
@@ -235,35 +209,20 @@ function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed
   return { last_id, hash, policy_version, ...sealed }
 }
 
-/**
- * Opens the audit keys of tenants whose lines claim several epochs. An accepted rollback begins one, and so does
- * whoever appends an old line with a higher policy version.
- */
-async function findKeys(
-  disputed: readonly string[],
-  findAuditKeys: ReadingOptions['findAuditKeys'],
-): Promise<Map<string, AuditKey | undefined>> {
-  const opened = await findAuditKeys(disputed)
-  return new Map(disputed.map((tenant_id) => [tenant_id, opened.get(tenant_id)]))
-}
-
 interface Search {
   isGood?: (line: Parsed) => boolean
   judge?: Judge | undefined
-  /** filled with the epochs that each tenant's lines claim */
-  epochs?: Map<string, Set<number>>
-  /** of the tenants whose lines are weighed instead of believed; undefined for a key that does not open */
+  epochs?: Map<string, Set<number>> // filled with the epochs that each tenant's lines claim
+  /** of tenants whose lines are weighed, not believed; undefined if it does not open */
   keys?: ReadonlyMap<string, AuditKey | undefined> | undefined
 }
 
 interface Latest {
-  /** each tenant's latest good line */
-  latest: Map<string, Parsed>
-  /** of the signed lines after it that have a MAC and are not of a later entry, the one of the latest entry */
+  latest: Map<string, Parsed> // each tenant's latest good line
+  /** of the signed lines after it with a MAC and no later entry, the one of the latest entry */
   besides: Map<string, Parsed>
 }
 
-/** Finds each tenant's latest line that one of the keys signed. */
 async function findSigned(text: Text, publicKey: PublicKeys, { judge, ...search }: Search) {
   const claimed = await findLatest(text, publicKey, { judge, ...search })
   const forged = new Set([...claimed.latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
@@ -323,7 +282,7 @@ function createScales(keys: ReadonlyMap<string, AuditKey | undefined>): (line: P
   }
 }
 
-/** Reads the lines of a file as it was when it was opened, from its beginning at each call. */
+/** As the file was when it was opened, from its beginning at each call. */
 type Text = () => AsyncGenerator<string>
 
 // Whoever appends between two passes must not be read by one of them alone.
@@ -341,7 +300,7 @@ async function openText(file: string): Promise<Text> {
 
 const LINE_FEED = 0x0a
 
-// Ends the last line, which a crash or a full disk may have cut short, so that it is read like the others.
+// A crash or a full disk may have cut the last line short: it is read like the others.
 async function* endLine(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let end: number | undefined
   for await (const chunk of chunks) {
@@ -355,13 +314,11 @@ interface Parsed {
   number: number
   statement: Checkpoint
   policy_version: number
-  /** on which side of accepted rollbacks the line is; what it claims, unless it was weighed */
-  epoch: number
+  epoch: number // on which side of accepted rollbacks the line is; what it claims, unless it was weighed
   sealed: Pick<KeptHead, 'created_at' | 'mac'>
   checkpoint: string
   public_key: unknown
-  /** whether it has every member of a line */
-  isComplete: boolean
+  isComplete: boolean // whether it has every member of a line
 }
 
 function parseLine(text: string, number: number): Parsed | undefined {
@@ -382,7 +339,7 @@ function parseLine(text: string, number: number): Parsed | undefined {
   }
 }
 
-/** Reads `head` of a line. If anything is wrong with it, it authenticates nothing. */
+/** Authenticates nothing if anything is wrong with it. */
 export function readSealed(head: unknown): Pick<KeptHead, 'created_at' | 'mac'> {
   const { created_at, mac } = (head ?? {}) as Partial<Record<string, unknown>>
   return typeof created_at === 'string' && typeof mac === 'string'

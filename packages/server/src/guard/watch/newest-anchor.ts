@@ -4,44 +4,32 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { followAuditKey } from '../../core/audit/audit-key.js'
 import { type AuditKey, equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
-import { findHead, lockHead } from '../../core/store/audit.js'
+import { findHead } from '../../core/store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../store/anchors.js'
 import { readStretch } from './follow.js'
 import { followStretch } from './judge.js'
 
-/**
- * Thrown when the anchored heads are not those of the newest anchor, or when the log from there on is not as the server
- * wrote it.
- */
+/** The anchored heads are not those of the newest anchor, or the log from there on is not as the server wrote it. */
 export class AnchorFault extends Error {
   override readonly name = 'AnchorFault'
 }
 
-/** The newest anchor, and the heads that it covers in the order of their tenants' ids. */
+/** The heads that it covers are in the order of their tenants' ids. */
 export interface Anchor {
   entry: ChainedEntry
   heads: AnchoredHead[]
-  /** the head of the installation's log, to which the entries from the anchor on lead */
-  head: Head
+  head: Head // the head of the installation's log, to which the entries from the anchor on lead
 }
 
-/**
- * Reads the newest anchor, and checks that it is the newest one and covers the anchored heads; undefined before the
- * first one.
- *
- * @throws AnchorFault
- */
+/** Undefined before the first one. @throws AnchorFault unless it is the newest one and covers the anchored heads */
 export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor | undefined> {
   // In one snapshot: another process may write an anchor meanwhile.
-  return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey))
+  return sql.begin('isolation level repeatable read read only', (snapshot) => readAnchorIn(snapshot, auditKey))
 }
 
-/**
- * Finds the head of a tenant that the newest anchor covers. An anchor that is not as the server wrote it raises an
- * alarm elsewhere; here it says nothing about the tenant.
- */
+/** An anchor that is not as the server wrote it raises an alarm elsewhere; here it says nothing about the tenant. */
 export async function findAnchored(
   { sql, installationKey }: { sql: Sql; installationKey: AuditKey },
   tenant_id: string,
@@ -54,25 +42,13 @@ export async function findAnchored(
   }
 }
 
-/**
- * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads that the
- * newest one covers. @throws AnchorFault
- */
-export async function lockAnchorHeads(sql: Transaction, auditKey: AuditKey): Promise<AnchoredHead[]> {
-  await lockHead(sql, INSTALLATION_ID)
-  return (await readFrom(sql, auditKey))?.heads ?? []
-}
-
-/**
- * The time of the newest anchor; undefined if there is none, or if no server wrote it: a forged later time must not
- * delay the next anchor.
- */
+/** undefined if no server wrote it: a forged later time must not delay the next anchor */
 export async function readAnchorTime(sql: Queryable, auditKey: AuditKey): Promise<string | undefined> {
   const { entry } = await readNewest(sql, auditKey)
   return entry?.action === 'installation.anchor' ? entry.created_at : undefined
 }
 
-/** Reads the newest anchor; its entry is undefined if it is not authentic. */
+/** The entry is undefined if it is not authentic. */
 async function readNewest(
   sql: Queryable,
   auditKey: AuditKey,
@@ -83,7 +59,8 @@ async function readNewest(
   return { id, entry: id === undefined ? undefined : await readAuthenticEntry(sql, { ...where, id }) }
 }
 
-async function readFrom(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
+/** Reads as `readAnchor` does, in a snapshot or under the lock of the installation's head. @throws AnchorFault */
+export async function readAnchorIn(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
   const { id, entry } = await readNewest(sql, auditKey)
   const heads = await listAnchoredHeads(sql, readAnchorMetadata(entry?.metadata ?? null)?.tenants ?? 0)
   const anchor = compareAnchor({ id, entry, heads })
@@ -91,12 +68,9 @@ async function readFrom(sql: Transaction, auditKey: AuditKey): Promise<Anchor | 
   return anchor && { ...anchor, head }
 }
 
-/**
- * Checks that no anchor follows this one, or, without one, that there is none. The entry was found by its column
- * `action`, which the database administrator can edit for the moment in which it is read. So this follows the log to
- * its head by computed hashes, which cover that column, in the transaction in which the anchored heads were read.
- * @throws AnchorFault
- */
+// Checks that no anchor follows this one, or that there is none. It was found by its column `action`, which the
+// database administrator can edit for that moment: computed hashes, which cover the column, lead to the head in the
+// same transaction. @throws AnchorFault
 async function followToHead(sql: Transaction, auditKey: AuditKey, anchor: ChainedEntry | undefined): Promise<Head> {
   const tenant_id = INSTALLATION_ID
   const head = await findHead(sql, tenant_id).catch((error: unknown) => {
@@ -126,10 +100,7 @@ function nameOf(anchor: ChainedEntry | undefined): string {
   return anchor ? `the newest anchor that was found (entry ${anchor.id})` : 'its beginning'
 }
 
-/**
- * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the newest
- * anchor, `entry` is undefined if that is not authentic. @throws AnchorFault
- */
+/** `entry` is undefined if it is not authentic. @throws AnchorFault */
 export function compareAnchor(found: {
   id: number | undefined
   entry: ChainedEntry | undefined

@@ -1,69 +1,58 @@
-/**
- * The points of one tenant's log: the heads from which it must continue (README.md). None takes the place of another
- * one until the log is known to continue from both. Nothing here reads the database.
- */
+// The heads from which one log must continue (README.md). None takes the place of another until the log is known to
+// continue from both. Nothing here reads the database.
 import { type AuditKey, type Head, type KeptHead, nextPolicyEpoch } from '../../core/audit/formats/chain.js'
 import { isPast, isSame, laterOf, latestOf, type Point, sealedOf, weighPoint } from './judge.js'
 
 export class Points {
-  /** the first is what this process committed or read last; until then, what it was told first */
-  #points: Point[] = []
-  /** told, and not yet compared: their policy versions are weighed once the audit key is known */
-  #told: Point[] = []
+  #points: Point[] = [] // the first is what this process committed or read last; until then, what it was told first
+  #told: Point[] = [] // told, and not yet compared: their policy versions are weighed once the audit key is known
   #latestTold: KeptHead | undefined
   #forged: KeptHead | undefined
 
   constructor(private readonly tenant_id: string) {}
 
-  /** The one that this process committed or read last; until then the first that it was told. */
+  /** What this process committed or read last; until then the first that it was told. */
   get current(): KeptHead | undefined {
     return this.#points[0]?.head
   }
 
-  /** All heads from which the log must continue, as far as that is not yet checked. */
+  /** All that is not checked yet. */
   get all(): KeptHead[] {
     return [...this.#points, ...this.#told].map(({ head }) => head)
   }
 
-  /** The latest one that this process committed or read, or that the checkpoint file has. */
+  /** The latest that this process committed or read, or that the checkpoint file has. */
   get witnessed(): KeptHead | undefined {
     const told = ({ by }: Point) => by === 'copy' || by === 'entry'
     return latestOf([...this.#points, ...this.#told].map((point) => (told(point) ? undefined : point.head)))
   }
 
-  /** The latest one as an alarm may state it: without a policy version that is not proven yet. */
+  /** The latest as an alarm may state it: without a policy version that is not proven yet. */
   get proven(): KeptHead | undefined {
     return latestOf([...this.#points, ...withoutVersions(this.#told)].map(({ head }) => head))
   }
 
-  /** The latest told one, in the same form; excludes what this process committed or read. */
+  /** The latest told, in the same form. */
   get provenTold(): KeptHead | undefined {
     return latestOf([this.#latestTold, ...withoutVersions(this.#told).map(({ head }) => head)])
   }
 
-  /**
-   * The latest copy of an anchored head whose MAC is not the server's, until an operator accepted that. The root of the
-   * anchor proves only its id and hash.
-   */
+  // The latest forged copy of an anchored head: the anchor's root proves only its id and hash.
   get forged(): KeptHead | undefined {
     return this.#forged
   }
 
-  /** Records that an operator accepted what is in the database: no copy told before counts as changed. */
+  /** An operator accepted what is in the database: no copy told before counts as changed. */
   settle(): void {
     this.#forged = undefined
     for (const point of this.#told) if (point.by === 'copy') point.by = 'entry'
   }
 
-  /** Records the head of a kept checkpoint. */
   remember(head: KeptHead): void {
     this.#told.push({ head, by: 'file' })
   }
 
-  /**
-   * Records a head of this log that an anchor or another entry of the installation's log names. It needs no comparison
-   * if this process has seen a later one, unless the database contradicts it.
-   */
+  // Needs no comparison if a later head was seen, unless the database contradicts it.
   rememberAnchored(head: KeptHead, { isContradicted = false } = {}): void {
     const [current] = this.#points
     const isSeen = current?.by === 'process' && isPast(current.head, head)
@@ -77,7 +66,6 @@ export class Points {
     return this.#told.some(({ head }) => head.last_id > after_id)
   }
 
-  /** Weighs the points that were told, with the tenant's audit key. */
   weigh(auditKey: AuditKey): void {
     const { tenant_id } = this
     for (const point of this.#told.splice(0)) {
@@ -88,19 +76,15 @@ export class Points {
     }
   }
 
-  // None takes the place of another one: the attacker may have had another log anchored, or a line written
-  // into the file.
+  // The attacker may have had another log anchored, or a line written into the file.
   #hold(point: Point): void {
     const same = this.#points.find(({ head }) => isSame(head, point.head))
     if (!same) this.#points.push(point)
     else if (same.head.policy_version < point.head.policy_version) same.head = point.head
   }
 
-  /**
-   * Records a head that this process committed; returns false if a later one is known. A commit that was given up on
-   * may end after later ones: the log must continue from both. Only an accepted rollback lowers the id, and this
-   * process knows of the one that it committed.
-   */
+  // Returns false if a later head is known: a commit that was given up on may end after later ones, and the log must
+  // continue from both. Only an accepted rollback lowers the id, and this process knows of the one that it committed.
   commit(head: Head): boolean {
     const before = this.current
     const isAccepted = before && nextPolicyEpoch(head.policy_version) > nextPolicyEpoch(before.policy_version)
@@ -110,10 +94,8 @@ export class Points {
     return isLatest
   }
 
-  /**
-   * Records how far the log was followed: the head, or the last entry of a stretch, takes the place of the points that
-   * it passed. Such an entry has no MAC of a head, and takes the highest policy version of these.
-   */
+  // The head, or the last entry of a stretch, takes the place of the points that it passed. Such an entry has no MAC of
+  // a head, and takes the highest policy version of these.
   reach(reached: KeptHead, passed: ReadonlySet<KeptHead>): void {
     const [first, ...others] = this.#points.filter(({ head }) => passed.has(head))
     const left = this.#points.filter(({ head }) => !passed.has(head))

@@ -1,7 +1,4 @@
-/**
- * Shares alarms among the processes of one database (chain.md 10): each process compares the logs, writes its alarms as
- * rows, and adopts those of others.
- */
+// Shares alarms among the processes of one database (chain.md 10): each writes its own as rows, and adopts the others'.
 import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
@@ -17,34 +14,20 @@ import type { Alarm, HeadWatch } from './head-watch.js'
 import { laterOf } from './judge.js'
 
 interface SharedAlarmsOptions extends LogComparisonOptions {
-  /** @throws ChangedSessionError if a session is not as it began */
-  assertSessions: () => Promise<void>
-  /** reads whether the tenant's row is gone from the database, and if so drops the cached state */
-  isGone: (tenant_id: string) => Promise<boolean>
-  /** called after the alarm about a tenant that is gone has ended */
+  assertSessions: () => Promise<void> // @throws ChangedSessionError if a session is not as it began
+  isGone: (tenant_id: string) => Promise<boolean> // whether the tenant's row is gone; then drops the cached state
   onGoneAccepted?: ((tenant_id: string) => void) | undefined
-  /** called after the deletion of the row of an alarm whose loss an operator had accepted before */
+  /** called after the row of an alarm that was accepted before is deleted */
   onAcceptedRow?: ((tenant_id: string) => void) | undefined
-  /** milliseconds since 1970 */
-  now: () => number
+  now: () => number // milliseconds since 1970
 }
 
-export interface SharedAlarms {
-  /**
-   * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms. A tenant
-   * that fails does not stop the others: returns the errors. A server, which lives long, also finds the heads of
-   * tenants that it has not served.
-   *
-   * @throws the database's own error when the alarms or the logs can't be read
-   */
-  compare(options?: { findsUnseen?: boolean }): Promise<unknown[]>
-}
+export type SharedAlarms = ReturnType<typeof createSharedAlarms>
 
-/** The reason of an alarm about a tenant that is missing from the database. */
 export const TENANT_GONE =
   'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
 
-/** Creates the sharing of alarms; one per process. */
+/** One per process. */
 export function createSharedAlarms({
   assertSessions,
   isGone,
@@ -52,12 +35,14 @@ export function createSharedAlarms({
   onAcceptedRow,
   now,
   ...options
-}: SharedAlarmsOptions): SharedAlarms {
+}: SharedAlarmsOptions) {
   const { sql, watches, installationKey, findAuditKey } = options
   const compareLogs = createLogComparison(options)
-  /** of alarms without a witness: the newest rollback that was accepted before the alarm, which does not settle it */
+  /** of alarms without a witness: the newest rollback accepted before, which does not settle it */
   const acceptedBefore = new WeakMap<Alarm, number>()
 
+  // Writes or ends this process's alarms. A tenant that fails does not stop the others: returns the errors. A server
+  // also finds the heads of tenants that it has not served. @throws the database's own error
   async function compare({ findsUnseen = false } = {}): Promise<unknown[]> {
     const errors: unknown[] = []
     const unread: unknown[] = []
@@ -77,8 +62,7 @@ export function createSharedAlarms({
     }
     const rows = await listAlarms(sql).catch(note(unread))
     for (const row of rows ?? []) await learn(row, findsUnseen).catch(note(errors))
-    // Even if the alarms could not be read: an attacker who locks them must not keep this process from
-    // raising its own.
+    // Even if alarms can't be read: an attacker who locks them must not keep this process from raising its own.
     const portion = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
     if (unread.length + errors.length === 0 && portion.isWhole) watches.comparisons.succeeded(portion)
     else if (!portion.isReached) watches.comparisons.failed()
@@ -108,18 +92,15 @@ export function createSharedAlarms({
     const { reason, last_id, hash, policy_version } = row
     const witness = last_id === 0 ? undefined : { last_id, hash, policy_version }
     if (watch.alarm) return watch.learnWitness(witness)
-    // What this process witnessed may be later than what the row says: then its own alarm replaces the row.
-    // Taken before the log is read, which may have been cut off by now; a process that opens, such as a
-    // command, has read it already.
+    // What this process witnessed may be later than the row: then its own alarm replaces it. Taken before the log is
+    // read, which may be cut off by now; a command, on opening, has read it already.
     const own = isServing ? watch.held.proven : watch.held.provenTold
     await compareLog(sql, watch, auditKey)
     watch.learn({ reason, witness: laterOf(witness, own) })
   }
 
-  /**
-   * Whether an operator accepted the loss that this alarm is about, and the log is the one that was left then: such a
-   * row was restored. An alarm without a witness, or without a proven policy version, may be about a later loss.
-   */
+  // Whether the loss was accepted, and the log is the one left then: such a row was restored. An alarm without a
+  // witness or a proven policy version may be about a later loss.
   async function wasAccepted(row: ChainAlarm, auditKey: AuditKey): Promise<boolean> {
     const { tenant_id, last_id, policy_version } = row
     if (policy_version === 0) return false
@@ -129,9 +110,8 @@ export function createSharedAlarms({
     return found !== undefined && equalBytes(found, row.hash)
   }
 
-  // If the row of the alarm is gone, either an operator settled the alarm, which the tenant's log records, or
-  // the row was deleted and is written again. For a tenant that is gone, the installation's log records it,
-  // and the installation's key makes the MAC.
+  // A row that is gone was settled, which the tenant's log records, or deleted, and is written again. For a tenant that
+  // is gone, the installation's log records it, and the installation's key makes the MAC.
   async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
     const { tenant_id, alarm } = watch
     if (!alarm) return
@@ -162,8 +142,7 @@ export function createSharedAlarms({
     await writeAlarm(sql, alarmRow(alarm, tenant_id, key))
   }
 
-  // The row is judged again under its lock: meanwhile an operator may have accepted the loss, or another
-  // process have written what it knows.
+  // Judged again under its lock: the loss may be accepted by now, or another process have written what it knows.
   function replace(alarm: ChainAlarm, isKept: (found: ChainAlarm) => boolean): Promise<unknown> {
     return sql.begin(async (transaction) => {
       const found = await lockAlarm(transaction, alarm.tenant_id)
@@ -195,13 +174,12 @@ function isGenuine(row: ChainAlarm, auditKey: AuditKey): boolean {
 
 const SERVED = 'tenants are served, but what that log would record, such as a change of a tenant or a purge, is refused'
 
-/** What the log says of a new alarm. The installation's own log belongs to no tenant, and an alarm about it stops no tenant's calls. */
+/** The installation's own log belongs to no tenant: an alarm about it stops no tenant's calls. */
 export function alarmMessage(tenant_id: string): string {
   if (tenant_id !== INSTALLATION_ID) return 'the audit chain is broken; this tenant is no longer served'
   return `the audit chain is broken, that of the installation's own log; ${SERVED}`
 }
 
-/** What alarms about these logs stop, and which command ends that. */
 export function describeRefused(tenant_ids: readonly string[]): string {
   const own = tenant_ids.includes(INSTALLATION_ID)
     ? [
@@ -214,7 +192,6 @@ export function describeRefused(tenant_ids: readonly string[]): string {
   return [...own, ...tenants].join('. ')
 }
 
-/** The warning about a tenant that the checkpoint file names and the database lacks. */
 export const MISSING_TENANT =
   'the checkpoint file names a tenant that is not in the database: a backup from before its creation was restored, or the database was ' +
   'tampered with. The tenant and its keys are lost unless a newer backup is restored'
