@@ -12,7 +12,6 @@ import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 
-/** The entries after one id, up to and including another. */
 export interface Stretch {
   tenant_id: string
   after_id: number
@@ -22,11 +21,9 @@ export interface Stretch {
 }
 
 /**
- * Exports a stretch of a log to a file of its own. A file with an archive's name has all of the entries and verifies;
- * an existing file is never overwritten: it is used if it is a complete archive of the entries, and otherwise the call
- * fails. Returns the file's path.
- * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or an error that says why the
- * file cannot be written
+ * A file with an archive's name has all of the entries and verifies. One that exists is never overwritten: it is used
+ * if it is such an archive, and otherwise the call fails. Returns the path. @throws Refusal E_STATE if the entries or
+ * an existing file do not verify, E_VALIDATION, or an error that says why the file cannot be written
  */
 export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<string> {
   const { tenant_id, through_id } = stretch

@@ -1,6 +1,5 @@
-// Records which API keys open or hash more than twice what is usual for them: today, and on the day before, because
-// that day's last calls came after its last run. Every process compares, since each knows the counts of all; the lock
-// of the head ensures that one of them records it, once for each day.
+// Records which API keys open or hash more than twice what is usual, today and on the day before, whose last calls came
+// after its last run. Every process compares; under the lock of the head one records it, once a day.
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { isMovedAway } from '../../core/runner/tenant-state.js'
@@ -24,7 +23,7 @@ interface DoubledUsageOptions {
   signal?: AbortSignal // ends the work after the current API key
 }
 
-/** Creates the job; one per process, which remembers what is on record today. */
+/** One per process, which remembers what is on record today. */
 export function createDoubledUsageJob(services: Services): (options?: DoubledUsageOptions) => Promise<void> {
   let noted = new Map<string, Set<string>>()
   return async (options = {}) => {
@@ -37,11 +36,7 @@ export function createDoubledUsageJob(services: Services): (options?: DoubledUsa
   }
 }
 
-interface Day {
-  tenant_id: string
-  day: string
-  names: Set<string> // what is on record
-}
+type Day = { tenant_id: string; day: string; names: Set<string> }
 
 // One tenant per statement, so that a tenant whose counts cannot be read in time does not stop the others.
 async function noteDay(
@@ -76,8 +71,7 @@ function isDoubled({ today, median }: ApiKeyUsage): boolean {
   return median !== null && today > 2 * median && today >= LEAST_NOTED
 }
 
-// Writes the entry, unless that day has one; returns whether it did. Decide it under the lock of the head, so that no
-// other process writes it too.
+// Returns whether it wrote the entry. Decided under the lock of the head, so that no other process writes it too.
 function noteDoubledUsage({ api_key_id, kind, today, median }: ApiKeyUsage, day: string): Operation<boolean> {
   return async ({ state, sql }) => {
     const texts = [`"api_key_id":"${api_key_id}"`, `"day":"${day}"`, `"operation":"${kind}"`]

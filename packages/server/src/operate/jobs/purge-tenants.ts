@@ -71,9 +71,8 @@ export async function purgeTenant(
   return { ...purged, restates: plan.restates }
 }
 
-// The owner of the database can keep rows from being deleted, by a trigger or a policy, without an error. A
-// policy may hide the rows from this check too, but it is a change of the tables; if these are unchanged, another
-// server's purge deleted the rest.
+// The owner of the database can keep rows from being deleted, by a trigger or a policy, without an error, and hide them
+// from this check too. That changes the tables; if these are unchanged, another server's purge deleted the rest.
 async function assertDeleted(
   services: Services,
   purged: Pick<PurgePlan, 'entries' | 'purged_through'> & { tenant_id: string; deleted: number },
@@ -183,7 +182,7 @@ export function createPurge({ config, services, measures, log }: PurgeJobOptions
       if (isComplete) measures.purgeRan(refused.length)
       else measures.purgeLeft(refused.length)
     },
-    /** Checks the next few of them in the database: a command may have purged them meanwhile. */
+    /** A command may have purged some meanwhile. */
     async look(): Promise<void> {
       const before = left
       if (before.length === 0) return

@@ -1,10 +1,8 @@
-// Verifies every log when that is due, and records the result in the installation's log, where the other
-// servers of the installation see that it was done. Each run reads every log from its beginning: rows and
-// marks can only be compared with all entries.
+// Verifies every log from its beginning, when that is due by the installation's log, which all servers share.
 import type { AuditEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
-import type { EntryNote, Services } from '../../core/runner/operation.js'
+import type { Services } from '../../core/runner/operation.js'
 import { recordAlone } from '../../guard/installation-log.js'
 import { findVerificationId } from '../../guard/store/anchors.js'
 import { type LogVerdict, type Unverified, verifyAll } from './verify-all.js'
@@ -20,14 +18,13 @@ interface VerificationRun {
   notRecorded?: unknown
 }
 
-/** Makes the job; each call verifies if it is due, and returns the result. */
 export function createScheduledVerification(
   services: Services,
   { hours }: { hours: number },
 ): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
   // A time that far ahead comes from a clock that was wrong.
   const isDue = (last: number) => Math.abs(services.now() - last) >= hours * HOUR_MS
-  /** when this process verified every log last, in milliseconds: a run that was not recorded is not repeated at once */
+  /** in milliseconds; a run that was not recorded is not repeated at once */
   let own = Number.NEGATIVE_INFINITY
   return async (signal) => {
     if (!isDue(own) || !isDue(await readVerificationTime(services))) return undefined
@@ -35,14 +32,11 @@ export function createScheduledVerification(
       if (!signal.aborted) throw error // the server is stopping: another server, or the next start, verifies
     })
     if (!result) return undefined
-    const { verdicts, unverified } = result
-    const invalid = verdicts.filter(({ valid }) => !valid)
-    const run = { logs: verdicts.length, invalid, unverified }
+    const { invalid, unverified, counts } = result
+    const run = { logs: counts.logs, invalid, unverified }
     if (unverified.length === 0) own = services.now()
-    const metadata = { logs: run.logs, invalid: invalid.length, unverified: unverified.length }
-    const note: EntryNote = { action: 'installation.verify', metadata }
     try {
-      await recordAlone(services, [note])
+      await recordAlone(services, [{ action: 'installation.verify', metadata: counts }])
       return run
     } catch (notRecorded) {
       return { ...run, notRecorded }
@@ -50,8 +44,7 @@ export function createScheduledVerification(
   }
 }
 
-// A forged entry must not postpone the verification that would find it, and neither must a genuine entry of
-// another action or actor, or of a run in which a log could not be verified.
+// Nothing else may postpone the verification: no forged entry, and no other action, actor or run that was not whole.
 async function readVerificationTime({ sql, installationKey: auditKey }: Services): Promise<number> {
   const id = await findVerificationId(sql)
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })

@@ -19,11 +19,15 @@ export interface LogVerdict {
   broken_at?: number
 }
 
-/** A log that could not be verified to its end, for instance because the database did not answer. */
-export interface Unverified {
-  tenant_id: string
-  name: string
-  error: unknown
+/** For instance because the database did not answer. */
+export type Unverified = { tenant_id: string; name: string; error: unknown }
+
+export interface VerifiedLogs {
+  verdicts: LogVerdict[]
+  invalid: LogVerdict[] // those of the verdicts
+  unverified: Unverified[]
+  entries: number // that were verified
+  counts: { logs: number; invalid: number; unverified: number } // as an entry `installation.verify` states them
 }
 
 const UNREAD = { valid: false, verified_entries: 0, last_id: 0 }
@@ -35,11 +39,11 @@ interface VerifyAllOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Verifies every log. @throws the signal's reason, or the database's own error when tenants cannot be listed */
+/** @throws the signal's reason, or the database's own error when tenants cannot be listed */
 export async function verifyAll(
   services: Services,
   { checkpoint, onProgress, signal }: VerifyAllOptions = {},
-): Promise<{ verdicts: LogVerdict[]; unverified: Unverified[] }> {
+): Promise<VerifiedLogs> {
   const { sql, states, committer } = services
   const verdicts: LogVerdict[] = []
   const unverified: Unverified[] = []
@@ -89,5 +93,8 @@ export async function verifyAll(
   const { tenants, leftOut } = await listTenantsOnRecord(services, [...anchored.keys(), ...recorded.present.keys()])
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
   for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, name: undefined, ...UNREAD, reason })
-  return { verdicts, unverified }
+  const invalid = verdicts.filter(({ valid }) => !valid)
+  const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)
+  const counts = { logs: verdicts.length, invalid: invalid.length, unverified: unverified.length }
+  return { verdicts, invalid, unverified, entries, counts }
 }

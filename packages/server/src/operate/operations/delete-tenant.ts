@@ -1,6 +1,5 @@
-// Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and
-// then sets its status to `deleted` for good. The rows that the log refers to remain, without material, so
-// that the log can still be verified. Called by the operator; has no route.
+// Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and then sets
+// its status to `deleted`. The rows that the log refers to remain, so that it can still be verified.
 import { listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
 import { destroySuspendedKey } from '../../core/api/key-destruction.js'
 import { listKeys } from '../../core/api/keys.js'
@@ -36,9 +35,8 @@ export async function planDeletion(services: Services, tenant_id: string): Promi
 }
 
 /**
- * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call
- * continues. For a deleted tenant, it deletes what was hidden from the deletion.
- * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
+ * If interrupted, the next call continues; of a deleted tenant, it deletes what was hidden. @throws Refusal E_STATE,
+ * also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
  */
 export async function deleteTenant(
   services: Services,

@@ -1,9 +1,7 @@
-// audit.purge: deletes entries that are older than the retention. The purge of a tenant (jobs/purge-tenants.ts)
-// restates the rows that grant rights first (restate-rights.ts). This operation then writes a mark and its entry in one
-// short transaction: from then on the entries up to the mark count as deleted. A log with many kinds of entries gets
-// several marks, each in a short transaction of its own. Finally the job deletes the entries in small batches, which
-// lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
-// purge deletes.
+// audit.purge. The job (jobs/purge-tenants.ts) first restates the rows that grant rights (restate-rights.ts). This
+// operation writes a mark and its entry in one short transaction, several if there are many kinds of entries: from then
+// on the entries up to the mark count as deleted. Last the job deletes them in small batches, which lock nothing that
+// an append needs. A crash before that leaves rows below the mark, which nothing reads and the next purge deletes.
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { counted } from '@eaas/protocol'
 import {
@@ -24,8 +22,14 @@ import type { Queryable } from '../../core/store/db.js'
 import { findLastMark, insertMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
-import { countKinds, countPurged, findLastIdBefore, hasEntryThrough, type KindCount } from '../store/purge.js'
-import { findUnprovenTime, getAgreedTime, monthsBefore } from './purge-time.js'
+import {
+  countKinds,
+  countPurged,
+  findLastIdBefore,
+  hasEntryBetween,
+  hasEntryThrough,
+  type KindCount,
+} from '../store/purge.js'
 
 const DEFAULT_MAX_SHARE = 0.5 // the share of a tenant's entries that one purge may take by default
 /** Kinds of entries in a mark, each counted in some 20 µs, and entries that are counted in a statement. */
@@ -46,7 +50,7 @@ export interface PurgeOptions {
   verify?: VerifyOnce // verifies the log before anything is marked; several operations may share one `verifyOnce()`
 }
 
-/** Verifies a log, and notes the hashes of these entries; the next call returns the same. @throws Refusal E_STATE */
+/** Notes the hashes of these entries; the next call returns the same. @throws Refusal E_STATE */
 type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
 
 export interface PurgePlan {
@@ -60,7 +64,7 @@ export interface PurgePlan {
 /** What a purge would take, with the verified hash of the last entry, if anything was verified. */
 type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
 
-/** Thrown when the log has other entries than when the purge was planned: what was archived is not of this log. */
+/** What was archived is not of this log. */
 export class OtherEntriesRefusal extends Refusal {
   override readonly name = 'OtherEntriesRefusal'
 
@@ -73,7 +77,6 @@ export class OtherEntriesRefusal extends Refusal {
   }
 }
 
-/** The entries that follow the last mark and are older than the retention. */
 interface Candidate {
   tenant_id: string
   after_id: number // the last entry that is purged already
@@ -87,9 +90,8 @@ interface MarkPlan extends Omit<PurgePlan, 'restates'> {
 }
 
 /**
- * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very many kinds:
- * call it until it marks none. Returns what it marked or, in a dry run, all that would be marked.
- * @throws Refusal E_STATE if the purge is implausible
+ * Marks the oldest of them if they are of very many kinds: call it until it marks none. Returns what it marked or, in a
+ * dry run, would mark. @throws Refusal E_STATE if the purge is implausible
  */
 export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<VerifiedPlan> {
   let planned: { mark: PurgeMark | undefined; decision: Decision<VerifiedPlan> } | undefined
@@ -151,7 +153,7 @@ async function decide(
   return writeMark(context, mark, plan, resume === undefined ? {} : { reason: resume })
 }
 
-/** Finds entries that are due, or marked and not deleted, in a few look-ups. @throws Refusal E_STATE */
+/** In a few look-ups, entries that are due, or marked and not deleted. @throws Refusal E_STATE */
 export async function findLeft(
   log: PurgedLog,
   options: { retentionMonths: number; now: number },
@@ -162,7 +164,7 @@ export async function findLeft(
   return through_id > after_id || (await hasEntryThrough(log.sql, tenant_id, after_id)) ? candidate : undefined
 }
 
-/** Whether a purge left anything, by the time that purges use. Writes nothing. */
+/** By the time that purges use. Writes nothing. */
 export function reviewLeft(options: { retentionMonths: number }): Operation<boolean> {
   return async ({ services, state, sql }) => {
     const now = await getAgreedTime(services, sql)
@@ -213,7 +215,7 @@ function heldBack(held: string): Refusal {
   )
 }
 
-/** Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE, TamperedRowError */
+/** Of the candidate's entries, or of the oldest. @throws Refusal E_STATE, TamperedRowError */
 async function planMark(
   { state, sql }: Context,
   mark: PurgeMark | undefined,
@@ -230,7 +232,7 @@ async function planMark(
   return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
 }
 
-/** Counts entries by kinds, from the first one until there are many kinds; returns how far it counted. */
+/** From the first entry until there are many kinds; returns how far it counted. */
 async function countFirst(
   sql: Queryable,
   { tenant_id, after_id, through_id }: Candidate,
@@ -279,7 +281,6 @@ function answer(plan: VerifiedPlan): Decision<VerifiedPlan> {
   return { entries: [], release: () => plan }
 }
 
-/** Makes a verification that several operations share. */
 export function verifyOnce(): VerifyOnce {
   let verified: Promise<ValidLog> | undefined
   return (services, state, noted) => {
@@ -325,4 +326,50 @@ function overtaken(): Refusal {
 
 function isSameMark(planned: PurgeMark | undefined, found: PurgeMark | undefined): boolean {
   return planned && found ? equalBytes(planned.mac, found.mac) : planned === found
+}
+
+// The time that a purge uses: nothing is purged by a clock that may be wrong.
+const MS_PER_DAY = 86_400_000
+const CLOCKS_APART_MS = 3_600_000 // if the clocks differ by more, in milliseconds, one of them is assumed to be wrong
+/** A clock that leapt ahead by as much, in milliseconds, is assumed to be wrong. */
+const IMPLAUSIBLE_LEAP_MS = 366 * MS_PER_DAY
+/** Entries from so long before now do not prove the clock right: the same clock may have dated them. */
+const UNPROVEN_MS = 28 * MS_PER_DAY
+
+/** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far apart */
+async function getAgreedTime({ now, databaseNow }: Services, sql: Queryable): Promise<number> {
+  const [ours, theirs] = [now(), await databaseNow(sql)]
+  if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {
+    const [here, there] = [ours, theirs].map((time) => new Date(time).toISOString())
+    throw new Refusal(
+      'E_STATE',
+      `nothing is purged: it is ${here} by this machine's clock and ${there} by the database's. Run NTP on both`,
+    )
+  }
+  return Math.min(ours, theirs)
+}
+
+/**
+ * Why the clock is not known to be right. One that leapt ahead makes every entry too old at once. It dates current
+ * entries, so these prove nothing until an operator has had four weeks to notice; those of the year before do.
+ */
+async function findUnprovenTime(sql: Queryable, now: number): Promise<string | undefined> {
+  const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
+  const to = new Date(now - UNPROVEN_MS).toISOString()
+  if (await hasEntryBetween(sql, from, to)) return undefined
+  return (
+    `no entry of any log is between ${from} and ${to}, so nothing shows that the clock is right: check it. If it is, purges resume four weeks after ` +
+    'the first call or the next start of a server'
+  )
+}
+
+/** The same time of day some months before, on the last day of a shorter month. */
+function monthsBefore(now: number, months: number): string {
+  const date = new Date(now)
+  const day = date.getUTCDate()
+  date.setUTCDate(1)
+  date.setUTCMonth(date.getUTCMonth() - months)
+  const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate()
+  date.setUTCDate(Math.min(day, lastDay))
+  return date.toISOString()
 }

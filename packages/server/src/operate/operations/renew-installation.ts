@@ -26,11 +26,9 @@ import { type InstanceSecrets, resealInstance } from '../store/sealed-rows.js'
 import { ChangedMeanwhileError, renewApiKeys } from './renew-tenant.js'
 
 /**
- * Makes a new signing key, a new pepper and a new key of the installation's log in one transaction. Its entry has the
- * statement about the signing key, and is the first under the log's new key (chain.md 14). With `isKept`, it only seals
- * the same ones again. Does nothing if the store key of that number seals them already. Returns the number of rows that
- * it wrote.
- * @throws OpenError, Refusal, ChangedMeanwhileError
+ * In one transaction: a new signing key, pepper and key of the installation's log, whose entry states the new signing
+ * key and is the first under the log's new key (chain.md 14). `isKept` seals the same ones again. Returns the number of
+ * rows it wrote; 0 if that store key seals them already. @throws OpenError, Refusal, ChangedMeanwhileError
  */
 export async function renewInstallation(services: Services, number: number, isKept: boolean): Promise<number> {
   const { sql, storeKeys, committer, installationKey, peppers } = services

@@ -23,11 +23,10 @@ import { listTenantRows, listTenants, type TenantRow } from '../../core/store/te
 import { authenticTenant } from '../../operators/tenants.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../store/sealed-rows.js'
 
-/** Rows of one statement: few enough that it is far from the database's limit, however many rows there are. */
-const PAGE_ROWS = 1_000
+const PAGE_ROWS = 1_000 // far from the database's limit, however many rows there are
 const ATTEMPTS = 3 // how often a renewal is tried if rows change meanwhile
 
-/** Thrown when a row changed meanwhile, as an API key's does when it takes a new pepper. Nothing was written. */
+/** For instance an API key's row, when it takes a new pepper. Nothing was written. */
 export class ChangedMeanwhileError extends Error {
   override readonly name = 'ChangedMeanwhileError'
 
@@ -48,13 +47,11 @@ export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Gives a tenant a new audit key, from the next entry of its log on, in one transaction under the lock of its head:
- * each row and mark is verified under the old audit key and gets a MAC under the new one, as the entry and the head do.
- * A crash before the commit changes nothing. Calls of the tenant wait meanwhile. Does nothing if the store key of that
- * number seals the audit keys already, and only seals them again if another installation continues the log. Returns
- * whether it wrote them.
- * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError;
- * nothing is changed then
+ * A new audit key from the next entry on, in one transaction under the lock of the head, for which calls wait: each row
+ * and mark is verified under the old key and gets a MAC under the new one, as the entry and the head do. A crash before
+ * the commit changes nothing. Does nothing if the store key of that number seals the audit keys already; only seals
+ * them again if another installation continues the log. Returns whether it wrote them. @throws TamperedRowError if a
+ * row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError; nothing is changed then
  */
 export async function renewTenant(services: Services, tenant_id: string, number: number): Promise<boolean> {
   const { storeKeys, states } = services
@@ -111,7 +108,7 @@ export async function renewTenant(services: Services, tenant_id: string, number:
   return isResealed || head !== undefined
 }
 
-/** Seals the same audit keys again; false if they have changed meanwhile. */
+/** false if they have changed meanwhile */
 function reseal({ storeKeys }: Services, sql: Queryable, tenant: TenantRow): Promise<boolean> {
   const wrapped_audit_key = resealAuditKey(storeKeys, tenant.tenant_id, tenant.wrapped_audit_key)
   return replaceAuditKey(sql, tenant, { wrapped_audit_key, mac: tenant.mac })
@@ -119,7 +116,6 @@ function reseal({ storeKeys }: Services, sql: Queryable, tenant: TenantRow): Pro
 
 type RowKeys = Record<'from' | 'to', KeyObject>
 
-/** Gives the rows of API keys MACs under another key. @throws TamperedRowError, ChangedMeanwhileError */
 export function renewApiKeys(sql: Transaction, tenant_id: string, rowKeys: RowKeys): Promise<void> {
   return renewRows(sql, tenant_id, {
     table: MAC_TABLES.apiKeys,
@@ -166,9 +162,8 @@ interface RenewOptions {
 const MOST_NAMED = 10 // the most tenants that are named because their audit key could not be renewed
 
 /**
- * Gives each tenant whose audit key an older store key seals a new audit key or, with `keepsSecrets`, seals the same
- * one again. A tenant that fails keeps its audit key, and the old store key must stay for it; the others continue.
- * Returns how many tenants it wrote, and why others failed.
+ * `keepsSecrets` seals the same keys again. A tenant that fails keeps its audit key, and the old store key must stay
+ * for it. Returns how many it wrote, and why others failed.
  */
 export async function renewTenants(
   services: Services,

@@ -1,7 +1,6 @@
-// key.restate, api_key.restate, tenant.restate: before a purge takes the last entry about a row that grants
-// rights, another entry says what the row says. So the log has an entry about each row, an older row is
-// refused at use however old it is, and what an API key may do is on record for every entry that is left. A
-// few rows at a time, because calls wait meanwhile.
+// key.restate, api_key.restate, tenant.restate: before a purge takes the last entry about a row that grants rights,
+// another one says what the row says. So an older row is refused at use however old it is, and what an API key may do
+// is on record for every entry that is left. A few rows at a time, because calls wait.
 import { folderOf } from '@eaas/protocol'
 import { recordGrant } from '../../core/api/api-key-grants.js'
 import { getApiKey, writeApiKey } from '../../core/api/api-keys.js'

@@ -7,12 +7,10 @@ import { recordForInstallation } from '../../guard/installation-log.js'
 import { rewrapStoreKey } from '../store/sealed-rows.js'
 
 /**
- * Rotates the root key. It wraps nothing but store keys, so running servers continue, and servers that start need the
- * new one. Returns how many store keys were wrapped.
- *
- * @param beforeCommit called last in the transaction. An error before it means that nothing changed. After it the
- * rotation may still take effect, unless the error says that it was rolled back
- * @throws RootKeyError; Refusal E_STATE if that is the root key already, or the store keys changed meanwhile
+ * Wraps the store keys, and nothing else, so running servers continue, and later starts need the new root key. Returns
+ * how many. `beforeCommit` is called last in the transaction: an error before it means that nothing changed; after it
+ * the rotation may still take effect, unless the error says that it was rolled back. @throws RootKeyError; Refusal
+ * E_STATE if that is the root key already, or the store keys changed meanwhile
  */
 export async function rotateRootKey(
   services: Services,

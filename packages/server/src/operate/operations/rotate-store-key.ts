@@ -1,6 +1,5 @@
-// Replaces the store key: makes a new one, replaces the secrets that no other rotation replaces, seals every other
-// secret again, and deletes the earlier store keys. Called by the operator; has no route. Each call makes its own store
-// key, even after a call that ended half-way: an attacker who had the root key then may know that call's store key.
+// Replaces the store key and the secrets that no other rotation replaces, seals every other secret again, and deletes
+// earlier store keys. Each call makes its own: an attacker may know that of a call that ended half-way.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OpenError } from '@eaas/protocol'
 import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
@@ -43,8 +42,7 @@ export interface StoreKeyRotation {
   number: number // the number of the store key that seals everything now
   resealed: number
   rotated_keys: number
-  /** keys that got none, and what prevented it */
-  unrotated_keys: { tenant_id: string; key_id: string; reason: string }[]
+  unrotated_keys: { tenant_id: string; key_id: string; reason: string }[] // keys that got none, and what prevented it
 }
 
 interface RotateStoreKeyOptions {
@@ -52,8 +50,7 @@ interface RotateStoreKeyOptions {
   /** seals the same signing key, pepper and audit keys again instead of making new ones: for when nothing leaked */
   keepsSecrets?: boolean
   rotatesKeys?: boolean // gives each active key of each tenant a new version first
-  /** called with the number of rows that were sealed again so far */
-  onProgress?: (resealed: number) => void
+  onProgress?: (resealed: number) => void // called with the number of rows that were sealed again so far
   signal?: AbortSignal // ends the rotation between two statements; the next call begins again
 }
 

@@ -1,7 +1,6 @@
-// Reads all rows of an installation as lines of text, in one snapshot, and makes a database from such lines: for
-// backups and moves between databases.
-// Each line is JSON: a header, then for each table its columns and an array of texts for each row, in which every value
-// is written as PostgreSQL does, and last how many rows each table has, with the SHA-256 of all lines before.
+// All rows of an installation as lines of JSON, in one snapshot, and a database from such lines: for backups and moves.
+// A header, then for each table its columns and for each row an array of texts as PostgreSQL writes them, and last the
+// number of rows of each table and the SHA-256 of all lines before.
 import { createHash } from 'node:crypto'
 import { splitLines } from '@eaas/audit/formats'
 import { encodeHex, readJson } from '@eaas/protocol'
@@ -17,7 +16,7 @@ const FORMAT = 1
 const PAGE_ROWS = 500
 const PAGE_LENGTH = 4 * 1_048_576 // rows are collected up to about this many characters before they are inserted
 
-/** The longest row: no restore could read a longer one. A server writes no row of a hundredth of this. */
+/** No restore could read a longer row. A server writes none of a hundredth of this. */
 const MOST_LINE_LENGTH = 4 * 1_048_576
 
 export interface RowsHeader {
@@ -45,7 +44,6 @@ export class RowsError extends Error {
   override readonly name = 'RowsError'
 }
 
-/** Thrown if the database to write rows into is not empty. */
 export class UsedDatabaseError extends Error {
   override readonly name = 'UsedDatabaseError'
 }
@@ -91,13 +89,12 @@ export async function* readAllRows(
   }
 }
 
-/** Begins a transaction whose snapshot has all rows; returns the tables of which it has them. */
+/** Returns the tables of which the snapshot has all rows. */
 async function beginSnapshot(session: Queryable): Promise<string[]> {
   for (;;) {
     const tables = await listTables(session)
     await session`begin isolation level repeatable read read only`
-    // Locked before the first query, which takes the snapshot: of a table that is rewritten later, as by a migration or
-    // a new column, the snapshot would have no row, and no error.
+    // Locked before the first query, which takes the snapshot: it would lack rows of a table that is rewritten later.
     if (tables.length > 0) await session`lock table ${session(tables)} in access share mode`.simple()
     if ((await listTables(session)).join() === tables.join()) return tables
     await session`rollback`
@@ -175,13 +172,12 @@ export async function writeAllRows(
   })
 }
 
-/** Whether a database has no table of an installation. */
 export async function isEmptyDatabase(sql: Queryable): Promise<boolean> {
   return (await listTables(sql)).length === 0 && (await findSchemaVersion(sql)) === 0
 }
 
-// Drops tables without a row, which a new embedded database has, and so does one whose first start failed: the lines may
-// be of another schema. @throws UsedDatabaseError if there is a row
+// Drops empty tables, which a new embedded database or a failed first start leaves: the lines may be of another schema.
+// @throws UsedDatabaseError if there is a row
 async function makeEmpty(sql: Transaction): Promise<void> {
   if (await isEmptyDatabase(sql)) return
   const tables = await listTables(sql)
@@ -196,8 +192,7 @@ async function makeEmpty(sql: Transaction): Promise<void> {
 
 interface Line {
   value: unknown
-  /** computes the SHA-256 of all lines before; to be called before the next line is taken */
-  before: () => string
+  before: () => string // computes the SHA-256 of all lines before; to be called before the next line is taken
 }
 
 async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
@@ -222,7 +217,7 @@ function asHeader(value: unknown): RowsHeader {
   return { format, schema: schema as number, version, created_at }
 }
 
-/** Inserts the rows of every table; returns their numbers, which the last line must confirm. */
+/** Returns the numbers of rows, which the last line must confirm. */
 async function insertAll(
   sql: Transaction,
   lines: AsyncGenerator<Line>,

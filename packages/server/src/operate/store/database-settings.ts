@@ -9,7 +9,6 @@ export async function isSuperuser(sql: Queryable): Promise<boolean> {
   return row?.is_superuser === 'on'
 }
 
-/** Whether this role may create tables, as migrations do. */
 export async function mayCreateTables(sql: Queryable): Promise<boolean> {
   const [row] = await sql<{ may: boolean }[]>`
     select coalesce(pg_catalog.has_schema_privilege(pg_catalog.current_schema(), 'create'), false) as may`
@@ -23,7 +22,6 @@ interface EntryRights {
   may_delete: boolean // whether it may delete them, as a purge does
 }
 
-/** What this role may do to audit entries apart from writing them. */
 export async function findEntryRights(sql: Queryable): Promise<EntryRights> {
   const [row] = await sql<EntryRights[]>`
     select current_user::text as role, pg_catalog.has_table_privilege(oid, 'delete') as may_delete,

@@ -1,6 +1,5 @@
-// Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions of its
-// rows, and rotating the store key deletes one. The earlier versions stay in the tables until these are vacuumed, and
-// in the write-ahead log until its files are removed.
+// What destroyed keys leave in the database's files: earlier versions of rows, in the tables until these are vacuumed
+// and in the write-ahead log until its files are removed.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Queryable, type Sql, withoutLimits } from '../../core/store/db.js'
 
@@ -9,11 +8,8 @@ const TABLES = ['keys', 'key_versions', 'store_keys']
 const COUNTED_MS = 2_000 // how long after a vacuum its counts may come, in milliseconds
 
 export interface Erasure {
-  /**
-   * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role
-   * may not vacuum the tables. `held`: a session that began before may still read earlier versions of rows, or another
-   * one vacuums
-   */
+  // `unchanged`: nothing was destroyed since this process's last erasure; `held`: an older session may still read
+  // earlier versions of rows, or another one vacuums
   outcome: 'erased' | 'unchanged' | 'not permitted' | 'held'
   versions: number // how many key versions and store keys are destroyed
 }
@@ -27,10 +23,10 @@ export const HELD =
   'the tables may still hold what destroyed keys left, because a transaction that began before is open (pg_stat_activity, pg_prepared_xacts, ' +
   'pg_replication_slots) or another process vacuums them; it is tried again every minute'
 
-/** Erases what destroyed keys left; to be called periodically. */
+/** To be called periodically. */
 export type Erase = () => Promise<Erasure>
 
-/** Creates the erasure. The first call makes up for a crash between a destruction and its erasure. */
+/** The first call makes up for a crash between a destruction and its erasure. */
 export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
   let erased = 0
   return async () => {
@@ -47,7 +43,6 @@ export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boole
   }
 }
 
-/** Whether this role may vacuum the tables of keys. */
 export async function mayVacuum(sql: Queryable): Promise<boolean> {
   const [row] = await sql<{ may: boolean }[]>`
     select coalesce(pg_catalog.bool_and(
@@ -74,8 +69,7 @@ async function countDestroyed(sql: Queryable): Promise<number> {
   return row.versions
 }
 
-// VACUUM FULL would lock the tables against every call. This one removes the earlier versions of rows; PostgreSQL
-// overwrites their bytes with other rows, but not at once.
+// VACUUM FULL would lock the tables against every call. Bytes that this one frees are overwritten, but not at once.
 async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)
@@ -109,9 +103,8 @@ async function findVacuums(sql: Queryable): Promise<{ least: number; dead: numbe
   return row
 }
 
-// Writes the present rows into new files; the checkpoint removes the old ones. A plain VACUUM would leave bytes in the
-// free space of a page. `pg_statistic` is among the tables because servers before migration 13 left samples of secrets
-// there.
+// New files get the present rows, and the checkpoint removes the old ones: a plain VACUUM would leave bytes in the free
+// space of a page. Servers before migration 13 left samples of secrets in `pg_statistic`.
 async function rewrite(sql: Sql): Promise<void> {
   // Each by itself: calls run between two statements, and wait while one runs.
   await sql`vacuum full key_versions`

@@ -10,7 +10,6 @@ export const COPIED_TABLES = ['audit_counts', 'budget_uses', 'unrecorded_calls']
 /** All rows of a tenant but its log and the peppers. */
 const TABLES = ['tenants', 'heads', 'purge_marks', 'keys', 'key_versions', 'api_keys', ...COPIED_TABLES] as const
 
-/** Inserts rows, each with the same columns. */
 export async function insertRows(sql: Queryable, table: string, rows: readonly object[]): Promise<void> {
   const columns = Object.keys(rows[0] ?? {})
   for (let at = 0; at < rows.length; at += PAGE_ROWS) {
@@ -72,26 +71,22 @@ export async function arePeppersKnown(sql: Queryable, tenant_id: string, seconds
   return row?.known ?? false
 }
 
-/** Locks the peppers of a tenant until the transaction ends. */
 export function lockPeppersOf(sql: Transaction, tenant_id: string): Promise<TenantPepperRow[]> {
   return sql<TenantPepperRow[]>`
     select tenant_id, number, pg_catalog.substr(wrapped_pepper, 1, 256) as wrapped_pepper from tenant_peppers
     where tenant_id = ${tenant_id} order by number for update`
 }
 
-/** Deletes the peppers of a tenant that does not arrive. */
 export async function deletePeppersOf(sql: Transaction, tenant_id: string): Promise<void> {
   await sql`delete from tenant_peppers where tenant_id = ${tenant_id}`
 }
 
-/** Has this transaction take as long as it needs. */
 export async function withoutTimeouts(sql: Transaction): Promise<void> {
   await sql`
     select pg_catalog.set_config('statement_timeout', '0', true),
            pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
 }
 
-/** Deletes the entries that were copied for a tenant that does not arrive. */
 export async function deleteEntriesAfter(sql: Transaction, tenant_id: string, after_id: number): Promise<void> {
   await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${after_id}`
 }

@@ -11,10 +11,7 @@ export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff
   return row?.id ?? 0
 }
 
-export interface Right {
-  kind: 'tenant' | 'key' | 'api key'
-  id: string
-}
+export type Right = { kind: 'tenant' | 'key' | 'api key'; id: string }
 
 /** Lists rows whose last entry is not after an id, at most `limit`. Versions follow from the row of their key. */
 export function listRightsThrough(
@@ -33,13 +30,7 @@ export function listRightsThrough(
     order by entry_id, kind, id limit ${limit}`
 }
 
-export interface KindCount {
-  day: string
-  action: Action
-  key_id: string
-  key_version: number
-  entries: number
-}
+export type KindCount = { day: string; action: Action; key_id: string; key_version: number; entries: number }
 
 /** Counts a stretch of the log as `audit_counts` does, but not by API key, in one statement. */
 export function countKinds(

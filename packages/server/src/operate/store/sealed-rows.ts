@@ -1,4 +1,4 @@
-/** The rows that the rotations of the root key and of the store key change: secrets that are sealed again, and MACs under new keys. */
+/** The rows that rotations of the root key and the store key change: sealed secrets, and MACs under new keys. */
 import type { Queryable, Transaction } from '../../core/store/db.js'
 import { writeArray, writeBytes } from '../../core/store/entry-columns.js'
 import type { KeyRow } from '../../core/store/keys.js'
@@ -23,11 +23,8 @@ export interface SealedRow {
   sealed: Uint8Array
 }
 
-export interface ResealedRow extends SealedRow {
-  resealed: Uint8Array
-}
+export type ResealedRow = SealedRow & { resealed: Uint8Array }
 
-/** Where each secret of tenants is: table, columns that name the row, and what it is for. */
 export const SEALED_TABLES = [
   { purpose: 'audit-key', table: 'tenants', column: 'wrapped_audit_key', id: 'tenant_id', version: undefined },
   { purpose: 'hash-key', table: 'keys', column: 'wrapped_hash_key', id: 'key_id', version: undefined },
@@ -78,13 +75,7 @@ export const MAC_TABLES = {
   apiKeys: { table: 'api_keys', id: 'api_key_id', version: undefined },
 } as const
 
-/** The new MAC of a row, and the one that it replaces. */
-export interface RenewedMac {
-  id: string
-  version: number // 0 where the row has no version
-  was: Uint8Array
-  mac: Uint8Array
-}
+export type RenewedMac = { id: string; version: number; was: Uint8Array; mac: Uint8Array }
 
 /** Replaces the MACs of a tenant's rows; returns how many. A row whose MAC has changed meanwhile is left as it is. */
 export async function replaceMacs(
