@@ -27,7 +27,7 @@ const MORE_THAN_ONE = [
   'server/src/core/api/health.ts: tenants tenants',
   'server/src/core/store/audit-list.ts: entries entries',
   'server/src/embedded/socket.ts: length bytes',
-  'server/src/operate/cli/audit-diff-all.ts: alarms alarms',
+  'server/src/operate/cli/audit-diff.ts: alarms alarms',
   'server/src/operate/cli/examine-logs.ts: 2 * checkpointMinutes minutes',
   'server/src/operate/operations/rotate-store-key.ts: left rows',
   'server/src/root-keys/generate.ts: max shares',

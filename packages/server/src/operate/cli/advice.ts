@@ -44,17 +44,16 @@ export async function asOwner<T>(work: Promise<T>): Promise<T> {
   })
 }
 
-/** PostgreSQL's function that refuses a statement from which row level security would hide rows. */
+/** PostgreSQL's function that refuses a statement from which rows would be hidden. */
 const ROW_SECURITY = 'check_enable_rls'
 
 let setting: DatabaseSetting = {}
 
-/** Has advice name the setting that is in force: one process has one configuration. */
+/** One process has one configuration. */
 export function adviseOn(config: DatabaseSetting): void {
   setting = config
 }
 
-/** Adds what to do about the error to its text, if that is known. */
 export function withAdvice(error: unknown, text: string): string {
   if (!(error instanceof Error) || !('code' in error)) return text
   if ('routine' in error && error.routine === ROW_SECURITY) return `${text}: ${SHOW_ROWS}`

@@ -1,92 +1,88 @@
 /** `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one. */
-import { readId } from '@eaas/audit/command'
-import { counted, PERMISSIONS, type Permission, visible, wire } from '@eaas/protocol'
-import { type Command, InvalidArgumentError } from 'commander'
-import { createApiKey, listApiKeys, revokeApiKey, updateApiKey } from '../../core/api/api-keys.js'
-import type { Config } from '../../core/config.js'
-import { addBudgetOptions, type BudgetOptions, chosenBudgets, describeBudgets } from './budget-options.js'
 import {
-  commandConfig,
-  JSON_OPTION,
-  type OfTenant,
-  permissionsOf,
-  readList,
-  readName,
-  SAME_ENVIRONMENT,
-  TENANT_OPTION,
-} from './command.js'
+  BUDGET_KINDS,
+  BUDGET_WINDOWS,
+  type Budgets,
+  counted,
+  PERMISSIONS,
+  type Permission,
+  visible,
+  wire,
+} from '@eaas/protocol'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { createApiKey, listApiKeys, revokeApiKey, updateApiKey } from '../../core/api/api-keys.js'
+import * as cli from './command.js'
 import { print, printJson, printNewApiKey, table } from './output.js'
 import { describeTenant, performIn } from './with-services.js'
 
-/** Reads permissions of API keys, or `all`. */
-export const readPermissions = permissionsOf(PERMISSIONS)
+export const readPermissions = cli.permissionsOf(PERMISSIONS)
 
 export function addApiKey(program: Command): void {
   const apiKey = program
     .command('api-key')
     .description("Manage a tenant's API keys. Works whether or not a server is running.")
-    .addHelpText('afterAll', SAME_ENVIRONMENT)
+    .addHelpText('afterAll', cli.SAME_ENVIRONMENT)
 
   addBudgetOptions(apiKey.command('create'))
     .description('Create an API key and print its secret, which is shown only once.')
-    .addOption(TENANT_OPTION)
-    .requiredOption('--name <name>', 'name of the API key, 1 to 255 characters', readName)
+    .addOption(cli.TENANT_OPTION)
+    .requiredOption('--name <name>', 'name of the API key, 1 to 255 characters', cli.readName)
     .requiredOption('--permissions <list>', `comma-separated, or all:  ${PERMISSIONS.join(',')}`, readPermissions)
     .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
-    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', readList)
+    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', cli.readList)
     .option(
       '--keys <list>',
       "comma-separated ids of keys, and folders of names such as 'customers/*', or none (default: all)",
       readKeyList,
     )
-    .addOption(JSON_OPTION)
-    .action((options) => apiKeyCreate(commandConfig(), options))
+    .addOption(cli.JSON_OPTION)
+    .action(apiKeyCreate)
 
   addBudgetOptions(apiKey.command('update'), { canRemove: true })
     .description('Change an API key; settings without an option stay the same. The log records it.')
-    .argument('<id>', 'id of the API key', readId)
-    .addOption(TENANT_OPTION)
-    .option('--name <name>', 'name of the API key, 1 to 255 characters', readName)
+    .argument('<id>', 'id of the API key', cli.readId)
+    .addOption(cli.TENANT_OPTION)
+    .option('--name <name>', 'name of the API key, 1 to 255 characters', cli.readName)
     .option('--permissions <list>', 'comma-separated, or all; they replace the present ones', readPermissions)
     .option('--expires-at <time>', 'RFC 3339 time with an offset, or never; resumes an API key that has expired')
-    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges, or any', orWord('any', readList))
+    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges, or any', orWord('any', cli.readList))
     .option(
       '--keys <list>',
       'comma-separated ids of keys, and folders of names, or none or all',
       orWord('all', readKeyList),
     )
-    .addOption(JSON_OPTION)
-    .action((id, options) => apiKeyUpdate(commandConfig(), id, options))
+    .addOption(cli.JSON_OPTION)
+    .action(apiKeyUpdate)
 
   apiKey
     .command('list')
     .description("Print a tenant's API keys, without their secrets.")
-    .addOption(TENANT_OPTION)
-    .addOption(JSON_OPTION)
-    .action((options) => apiKeyList(commandConfig(), options))
+    .addOption(cli.TENANT_OPTION)
+    .addOption(cli.JSON_OPTION)
+    .action(apiKeyList)
 
   apiKey
     .command('revoke')
     .description('Revoke an API key for good.')
-    .argument('<id>', 'id of the API key', readId)
-    .addOption(TENANT_OPTION)
-    .addOption(JSON_OPTION)
-    .action((id, options) => apiKeyRevoke(commandConfig(), id, options))
+    .argument('<id>', 'id of the API key', cli.readId)
+    .addOption(cli.TENANT_OPTION)
+    .addOption(cli.JSON_OPTION)
+    .action(apiKeyRevoke)
 }
 
 function readKeyList(text: string): string[] {
-  const list = text === 'none' ? [] : readList(text)
+  const list = text === 'none' ? [] : cli.readList(text)
   const { success, error } = wire.createApiKey.safeParse({ name: 'x', permissions: [], keys: list })
   if (!success) throw new InvalidArgumentError(`${wire.describeIssue(error, 'It is not valid')}.`)
   return list
 }
 
-/** Also accepts a word for no limit; it stays a word because the parser treats null as a missing value. */
+/** A word for no limit stays a word, because the parser treats null as a missing value. */
 function orWord<Word extends string, Value>(word: Word, read: (text: string) => Value): (text: string) => Value | Word {
   return (text) => (text === word ? word : read(text))
 }
 
-interface CreateOptions extends OfTenant, BudgetOptions {
+interface CreateOptions extends cli.OfTenant, BudgetOptions {
   name: string
   permissions: Permission[]
   expiresAt?: string
@@ -94,10 +90,16 @@ interface CreateOptions extends OfTenant, BudgetOptions {
   keys?: string[]
 }
 
-async function apiKeyCreate(
-  config: Config,
-  { tenant, name, permissions, expiresAt, allowedIps, keys, json, ...budgets }: CreateOptions,
-): Promise<void> {
+async function apiKeyCreate({
+  tenant,
+  name,
+  permissions,
+  expiresAt,
+  allowedIps,
+  keys,
+  json,
+  ...budgets
+}: CreateOptions): Promise<void> {
   const fields = {
     name,
     permissions,
@@ -106,14 +108,14 @@ async function apiKeyCreate(
     keys: keys ?? null,
     budgets: chosenBudgets(budgets) ?? null,
   }
-  const { owner, answer: apiKey } = await performIn(config, tenant, createApiKey(fields))
+  const { owner, answer: apiKey } = await performIn({ tenant }, createApiKey(fields))
   const { tenant_id } = owner
   const what = `API key ${visible(apiKey.name)} (${apiKey.id}) of ${describeTenant(owner)}`
   const revoke = `eaas api-key revoke ${apiKey.id} --tenant ${tenant_id}`
   await printNewApiKey({ ...apiKey, tenant_id }, { json, what, revoke })
 }
 
-interface UpdateOptions extends OfTenant, BudgetOptions {
+interface UpdateOptions extends cli.OfTenant, BudgetOptions {
   name?: string
   permissions?: Permission[]
   expiresAt?: string
@@ -122,7 +124,6 @@ interface UpdateOptions extends OfTenant, BudgetOptions {
 }
 
 async function apiKeyUpdate(
-  config: Config,
   id: string,
   { tenant, name, permissions, expiresAt, allowedIps, keys, json, ...budgets }: UpdateOptions,
 ): Promise<void> {
@@ -134,7 +135,7 @@ async function apiKeyUpdate(
     keys: keys === 'all' ? null : keys,
     budgets: chosenBudgets(budgets),
   }
-  const { owner, answer } = await performIn(config, tenant, updateApiKey({ api_key_id: id, changes }))
+  const { owner, answer } = await performIn({ tenant }, updateApiKey({ api_key_id: id, changes }))
   if (json) printJson({ ...answer, tenant_id: owner.tenant_id })
   else print(...table(COLUMNS, [cells(answer)]))
 }
@@ -149,15 +150,75 @@ function cells({ name, id, status, permissions, expires_at, ...rest }: wire.ApiK
   return [name, id, status, ...limits, onKeys, spent, permissions.join(' ')]
 }
 
-async function apiKeyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
-  const { owner, answer } = await performIn(config, tenant, listApiKeys())
+async function apiKeyList({ tenant, json }: cli.OfTenant): Promise<void> {
+  const { owner, answer } = await performIn({ tenant }, listApiKeys())
   if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
   const rows = answer.api_keys.map(cells)
   print(...table(COLUMNS, rows), '', `${counted(rows.length, 'API key')} of ${describeTenant(owner)}`)
 }
 
-async function apiKeyRevoke(config: Config, id: string, { tenant, json }: OfTenant): Promise<void> {
-  const { owner } = await performIn(config, tenant, revokeApiKey({ api_key_id: id }))
+async function apiKeyRevoke(id: string, { tenant, json }: cli.OfTenant): Promise<void> {
+  const { owner } = await performIn({ tenant }, revokeApiKey({ api_key_id: id }))
   if (json) printJson({ id, status: 'revoked', tenant_id: owner.tenant_id })
   else print(`API key ${id} of ${describeTenant(owner)} is revoked.`)
+}
+
+const ITEM = new RegExp(`^(${BUDGET_KINDS.join('|')})=(\\d{1,15})/(${BUDGET_WINDOWS.join('|')})$`)
+const FORM = `per ${BUDGET_WINDOWS.join(' or ')}, such as 'unwrap=600/minute,unwrap=50000/day,hash=1000/day'`
+
+/** The word stays a word, because the parser treats null as a missing value. */
+type BudgetOptions = { budgets?: Budgets | 'none'; whenOver?: 'refuse' | 'expire' }
+
+/** `canRemove` lets `--budgets` say none. */
+function addBudgetOptions(command: Command, { canRemove = false }: { canRemove?: boolean } = {}): Command {
+  const read = (text: string) => (canRemove && text === 'none' ? text : readBudgetList(text))
+  return command
+    .option(
+      '--budgets <list>',
+      `how many data keys it may unwrap and values it may hash, ${FORM}${canRemove ? ', replacing all that it has, or none' : ' (default: any number)'}`,
+      read,
+    )
+    .addOption(
+      new Option(
+        '--when-over <what>',
+        'with --budgets: what happens when the API key exceeds one (default: refuse)',
+      ).choices(['refuse', 'expire']),
+    )
+    .hook('preAction', (_, action) => {
+      const { budgets, whenOver } = action.opts<BudgetOptions>()
+      if (whenOver === undefined || (budgets !== undefined && budgets !== 'none')) return
+      action.error('error: --when-over needs --budgets, which are set as a whole')
+    })
+}
+
+/** null for none, undefined if the options say nothing */
+function chosenBudgets({ budgets, whenOver }: BudgetOptions): Budgets | null | undefined {
+  if (budgets === undefined) return undefined
+  return budgets === 'none' ? null : { ...budgets, ...(whenOver && { when_over: whenOver }) }
+}
+
+function readBudgetList(text: string): Budgets {
+  const budgets: Budgets = {}
+  for (const item of cli.readList(text)) {
+    const [, kind, limit, window] = ITEM.exec(item) ?? []
+    if (!kind || !window)
+      throw new InvalidArgumentError(`${item || 'An empty item'} is no budget; write a list ${FORM}.`)
+    const budget = { ...budgets[kind as 'unwrap'] }
+    const name = `per_${window as 'minute'}` as const
+    if (budget[name] !== undefined) throw new InvalidArgumentError(`It has two budgets of ${kind} a ${window}.`)
+    budgets[kind as 'unwrap'] = { ...budget, [name]: Number(limit) }
+  }
+  const { success, error } = wire.createApiKey.safeParse({ name: 'x', permissions: [], budgets })
+  if (!success) throw new InvalidArgumentError(`${wire.describeIssue(error, 'It is not valid')}.`)
+  return budgets
+}
+
+function describeBudgets(budgets: Budgets): string {
+  const items = BUDGET_KINDS.flatMap((kind) =>
+    BUDGET_WINDOWS.flatMap((window) => {
+      const limit = budgets[kind]?.[`per_${window}`]
+      return limit === undefined ? [] : [`${kind}=${limit}/${window}`]
+    }),
+  )
+  return `${items.join(',')}${budgets.when_over === 'expire' ? ' (then expires)' : ''}`
 }

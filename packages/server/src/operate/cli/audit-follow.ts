@@ -1,39 +1,28 @@
 /** `eaas audit follow`: entries as they are written, for a SIEM. */
 import type { ChainedEntry } from '@eaas/audit'
-import {
-  addDeliveryOptions,
-  BATCH_ENTRIES,
-  type Batch,
-  type Cursor,
-  type Delivery,
-  type DeliveryOptions,
-  deliverFrom,
-  type Reached,
-} from '@eaas/audit/command'
 import type { Command } from 'commander'
 import { type NextEntries, readNextEntries } from '../../core/api/audit-export.js'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { listHeads } from '../../core/store/audit.js'
-import { addLogOptions, allOption, commandConfig, type LogChoice } from './command.js'
+import * as cli from './command.js'
 import { describeTenant, getLogOwner, messageOf, withServices } from './with-services.js'
 
-interface FollowOptions extends LogChoice, DeliveryOptions {
-  all: boolean
-}
+type FollowOptions = cli.LogChoice & cli.DeliveryOptions & { all: boolean }
 
 export function addAuditFollow(audit: Command): void {
-  const command = addLogOptions(audit.command('follow'), ({ all }) => all === true)
+  const command = cli
+    .addLogOptions(audit.command('follow'), ({ all }) => all === true)
     .description(
       'Deliver entries as they are written, each verified, until SIGINT or SIGTERM: one JSON object a line, to standard output or to a SIEM. With a cursor, none is left out, but one may arrive twice.',
     )
-    .addOption(allOption("the installation's log and every tenant's", ['afterId']))
-  addDeliveryOptions(command).action((options: FollowOptions) => auditFollow(commandConfig(), options))
+    .addOption(cli.allOption("the installation's log and every tenant's", ['afterId']))
+  cli.addDeliveryOptions(command).action((options: FollowOptions) => auditFollow(cli.commandConfig(), options))
 }
 
 function auditFollow(config: Config, options: FollowOptions): Promise<void> {
-  return deliverFrom(options, { name: 'eaas' }, ({ cursor, tell, run }) =>
+  return cli.deliverFrom(options, { name: 'eaas' }, ({ cursor, tell, run }) =>
     withServices(config, async (services) => {
       const logs = await openLogs(services, { cursor, tell }, options)
       const waiting: string[] = []
@@ -43,7 +32,6 @@ function auditFollow(config: Config, options: FollowOptions): Promise<void> {
 }
 
 interface Logs {
-  /** Lists those that may have something new. */
   list(): Promise<string[]>
   /** Reads the entries after those delivered; undefined if it cannot, after reporting that on standard error. */
   read(tenant_id: string): Promise<NextEntries | undefined>
@@ -51,10 +39,10 @@ interface Logs {
 
 async function openLogs(
   services: Services,
-  { cursor, tell }: Pick<Delivery, 'cursor' | 'tell'>,
+  { cursor, tell }: Pick<cli.Delivery, 'cursor' | 'tell'>,
   { all, afterId = 0, ...log }: FollowOptions,
 ): Promise<Logs> {
-  const positionOf = (tenant_id: string): Reached => cursor.get(tenant_id) ?? { id: afterId, hash: undefined }
+  const positionOf = (tenant_id: string): cli.Reached => cursor.get(tenant_id) ?? { id: afterId, hash: undefined }
   if (!all) {
     const owner = await getLogOwner(services, log)
     tell(`follows the log of ${describeTenant(owner)}`)
@@ -95,11 +83,11 @@ async function openLogs(
 }
 
 /** Reads a batch and where its logs then are. Waiting logs go first, so that no busy log holds up others. */
-async function readBatch(logs: Logs, waiting: string[]): Promise<Batch> {
+async function readBatch(logs: Logs, waiting: string[]): Promise<cli.Batch> {
   const entries: ChainedEntry[] = []
-  const reached: Cursor = new Map()
+  const reached: cli.Cursor = new Map()
   if (waiting.length === 0) waiting.push(...(await logs.list()))
-  while (entries.length < BATCH_ENTRIES) {
+  while (entries.length < cli.BATCH_ENTRIES) {
     const tenant_id = waiting.shift()
     if (tenant_id === undefined) break
     const next = await logs.read(tenant_id)

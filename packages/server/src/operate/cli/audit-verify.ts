@@ -1,62 +1,59 @@
-/** `eaas audit verify`: verifies a log in the database; with `--all`, every log (audit-verify-all.ts). */
+/** `eaas audit verify`: verifies a log in the database, or with `--all` every log and the newest anchor. */
 import { describeStatement, encodePublicKey, type KeptStatement } from '@eaas/audit'
-import { assertWitnessable, describeWitnessed, viewWitnessed, WITNESS_OPTION } from '@eaas/audit/command'
-import { counted, type wire } from '@eaas/protocol'
+import { counted, INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
-import { verifyAudit } from '../../core/api/audit.js'
+import { readKeptCheckpoint, verifyAudit } from '../../core/api/audit.js'
 import type { Config } from '../../core/config.js'
+import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
-import { auditVerifyAll } from './audit-verify-all.js'
-import {
-  addLogOptions,
-  allOption,
-  commandConfig,
-  JSON_OPTION,
-  judge,
-  NOT_VALID,
-  NOT_VERIFIED,
-  type OfLog,
-  readInputFile,
-  readPositive,
-  UNUSED,
-  VALID,
-} from './command.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { listAcceptanceIds } from '../../guard/store/alarms.js'
+import { type VerifiedLogs, verifyAll } from '../jobs/verify-all.js'
+import * as cli from './command.js'
 import { readKept, viewKept } from './kept-file.js'
-import { print, printJson, showProgress } from './output.js'
-import { describeTenant, type FoundTenant, getLogOwner, recordOperation, withServices } from './with-services.js'
+import { print, printJson, showProgress, table } from './output.js'
+import {
+  describeTenant,
+  type FoundTenant,
+  getLogOwner,
+  messageOf,
+  recordOperation,
+  withServices,
+} from './with-services.js'
 
 export function addAuditVerify(audit: Command): void {
-  addLogOptions(audit.command('verify'), ({ all }) => all === true)
+  cli
+    .addLogOptions(audit.command('verify'), ({ all }) => all === true)
     .description(
       'Verify the log in the database. The verdict names the checkpoint that was compared: entry, hash, time and key. Exit code 1 if it is not valid, 3 if verification could not complete or every entry was purged, 5 if it is valid but could not be compared with the checkpoint.',
     )
     .option(
       '--checkpoint <file>',
       'a file with a checkpoint that you kept, with which the log must agree; of several, the newest counts',
-      readInputFile,
+      cli.readInputFile,
     )
-    .addOption(WITNESS_OPTION)
-    .addOption(allOption("the installation's log, its newest anchor and every tenant's log", ['from', 'to']))
-    .option('--from <id>', 'the first entry to verify; the one before it is trusted', readPositive)
+    .addOption(cli.WITNESS_OPTION)
+    .addOption(cli.allOption("the installation's log, its newest anchor and every tenant's log", ['from', 'to']))
+    .option('--from <id>', 'the first entry to verify; the one before it is trusted', cli.readPositive)
     .option(
       '--to <id>',
       'the last entry to verify; later entries are not checked, and the end of the log only if there are none',
-      readPositive,
+      cli.readPositive,
     )
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .action(async (options, command: Command) => {
-      assertWitnessable(command)
+      cli.assertWitnessable(command)
       if (options.witness && !options.all && !options.installation) {
         command.error("error: option '--witness' needs '--installation' or '--all'")
       }
       if (options.from > options.to) command.error("error: option '--to' must not be before '--from'")
-      await judge(() =>
-        options.all ? auditVerifyAll(commandConfig(), options) : auditVerify(commandConfig(), options),
+      await cli.judge(() =>
+        options.all ? auditVerifyAll(cli.commandConfig(), options) : auditVerify(cli.commandConfig(), options),
       )
     })
 }
 
-interface VerifyOptions extends OfLog {
+interface VerifyOptions extends cli.OfLog {
   checkpoint?: string // a file with a checkpoint, in any form (kept-checkpoint.ts)
   witness?: string[] // keys of witnesses that must have cosigned it
   from?: number // first entry of a stretch
@@ -64,7 +61,7 @@ interface VerifyOptions extends OfLog {
   all: boolean
 }
 
-/** Verifies a log in place; returns the exit code. */
+/** Returns the exit code. */
 async function auditVerify(config: Config, options: VerifyOptions): Promise<number> {
   const { checkpoint: file, witness, from, to, json, all: _, ...log } = options
   const progress = showProgress('verified')
@@ -86,14 +83,14 @@ async function auditVerify(config: Config, options: VerifyOptions): Promise<numb
   }).finally(progress.done)
   if (json) {
     const compared = checkpoint && { checkpoint, public_key }
-    printJson({ ...answer, ...compared, ...viewWitnessed(witnessed), tenant_id: owner.tenant_id, name: owner.name })
+    printJson({ ...answer, ...compared, ...cli.viewWitnessed(witnessed), tenant_id: owner.tenant_id, name: owner.name })
   } else {
     const view = describe(answer, { from, to, owner, checkpoint, public_key })
-    print(...view, ...(answer.valid ? describeWitnessed(witnessed) : []))
+    print(...view, ...(answer.valid ? cli.describeWitnessed(witnessed) : []))
   }
-  if (!answer.valid) return NOT_VALID
-  if (isPurged(answer, to)) return NOT_VERIFIED
-  return answer.checkpoint?.compared === false ? UNUSED : VALID
+  if (!answer.valid) return cli.NOT_VALID
+  if (isPurged(answer, to)) return cli.NOT_VERIFIED
+  return answer.checkpoint?.compared === false ? cli.UNUSED : cli.VALID
 }
 
 /** Whether a stretch that ends with this entry was purged. */
@@ -130,5 +127,81 @@ function describe(verification: wire.Verification, described: Described): string
     `entries     ${verified_entries} of ${total_entries} verified`,
     ...(purged_through === 0 ? [] : [`purged      through ${purged_through}`]),
     ...(valid && checkpoint ? [compared, `by key      ${public_key}`] : []),
+  ]
+}
+
+/** Returns whether all logs are valid. @throws Refusal if none is invalid, but one was not verified or covered */
+async function auditVerifyAll(config: Config, { json, ...file }: VerifyOptions): Promise<boolean> {
+  const progress = showProgress('verified')
+  const { witnessed, coverage, public_key, ...all } = await withServices(config, async (services) => {
+    const kept = await readKept(services, INSTALLATION_ID, file)
+    const { note, signers = services.signingKey.publicKeys, witnessed } = kept
+    const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, signers)
+    const result = await verifyAll(services, {
+      checkpoint,
+      onProgress: (name, entries) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`),
+    })
+    const own = result.verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
+    let coverage: Coverage | undefined
+    if (checkpoint && own?.valid) coverage = await findCoverage(services, checkpoint.last_id)
+    await recordOperation(services, { action: 'installation.verify', metadata: result.counts })
+    const statement = viewKept(note)
+    const covered = coverage && statement && { ...statement, ...coverage }
+    return { ...result, witnessed, coverage: covered, public_key: encodePublicKey(services.signingKey) }
+  }).finally(progress.done)
+  const { verdicts, invalid, unverified } = all
+  const isValid = invalid.length === 0
+  const kept = { ...cli.viewWitnessed(witnessed), ...(coverage && { checkpoint: coverage, public_key }) }
+  const failed = unverified.map(({ error, ...log }) => ({ ...log, error: messageOf(error) }))
+  if (json) printJson({ valid: isValid && failed.length === 0, logs: verdicts, unverified: failed, ...kept })
+  else {
+    const compared = coverage && [`checkpoint  agrees: ${describeStatement(coverage)}`, `by key      ${public_key}`]
+    const agrees = isValid ? [...(compared ?? []), ...cli.describeWitnessed(witnessed)] : []
+    print(...describeAll(all), ...agrees)
+  }
+  if (isValid && unverified.length > 0) {
+    throw new Refusal('E_UNAVAILABLE', `${counted(unverified.length, 'log')} could not be verified`)
+  }
+  if (isValid && coverage?.covers_tenants === false) throw new Refusal('E_STATE', notCovering(coverage))
+  return isValid
+}
+
+interface Coverage {
+  id: number // the entry of the installation's log that the checkpoint is of
+  covers_tenants: boolean // whether each anchor since then covered what the one before it covered
+  /** the last entry by which an operator accepted that this log or the anchored heads changed */
+  anchored_afresh_by?: number
+}
+
+// After such an entry the anchors begin with what the database has (anchor.md 4): a tenant that had gone back, too.
+async function findCoverage({ sql }: Services, id: number): Promise<Coverage> {
+  const [accepted = 0] = await listAcceptanceIds(sql, INSTALLATION_ID)
+  if (accepted <= id) return { id, covers_tenants: true }
+  return { id, covers_tenants: false, anchored_afresh_by: accepted }
+}
+
+function notCovering({ id, anchored_afresh_by }: Coverage): string {
+  return (
+    `the logs agree with each other, but the checkpoint of entry ${id} of the installation's log covers no tenant: entry ${anchored_afresh_by} ` +
+    'accepted a rollback of that log, and the anchors began afresh. Give a checkpoint from after it, and compare each tenant with a checkpoint of its own'
+  )
+}
+
+function describeAll({ verdicts, invalid, unverified, entries }: VerifiedLogs): string[] {
+  const rows = [
+    ...invalid.map(({ tenant_id, name = '-', reason = '', broken_at }) => [
+      name,
+      tenant_id,
+      broken_at === undefined ? reason : `${reason}, entry ${broken_at}`,
+    ]),
+    ...unverified.map(({ tenant_id, name, error }) => [name, tenant_id, `not verified: ${messageOf(error)}`]),
+  ]
+  return [
+    rows.length === 0
+      ? 'All logs are valid.'
+      : `${counted(invalid.length, 'log is', 'logs are')} NOT valid, ${unverified.length} not verified.`,
+    `logs        ${verdicts.length - invalid.length} of ${verdicts.length + unverified.length} valid, counting the installation's own log`,
+    `entries     ${entries} verified`,
+    ...(rows.length === 0 ? [] : ['', ...table(['NAME', 'ID', 'FAULT'], rows)]),
   ]
 }

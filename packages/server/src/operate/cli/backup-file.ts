@@ -9,7 +9,7 @@ import { RowsError } from '../store/all-rows.js'
 
 const GZIP_MAGIC = '\u001f\u008b'
 
-/** Creates the writer of a backup; recipients are read before anything else is done. @throws RecipientError */
+/** Recipients are read before anything else is done. @throws RecipientError */
 export async function createWriter(
   recipients: readonly string[],
 ): Promise<(sink: Sink, lines: AsyncIterable<string>) => Promise<void>> {
@@ -24,12 +24,7 @@ export async function createWriter(
   }
 }
 
-/**
- * Opens a backup, `-` for standard input; returns its lines as bytes.
- *
- * @param identity the file with the identity of a recipient
- * @throws CommandError, DecryptError; RowsError while it is read, if it was changed or cut short
- */
+/** `-` is standard input. @throws CommandError, DecryptError; RowsError while it is read, if it was changed */
 export async function openBackup(path: string, identity: string | undefined): Promise<AsyncIterable<Uint8Array>> {
   const { begin, whole } = await peek((await openGiven(path)).chunks)
   if (begin.startsWith(GZIP_MAGIC)) return unpack(whole)
@@ -42,7 +37,7 @@ export async function openBackup(path: string, identity: string | undefined): Pr
   return unpack(fromWeb(await decryptStreamBy(await readGiven(identity), toWeb(whole))))
 }
 
-/** Reads the first bytes as text; returns them, and the whole stream again. */
+/** The first bytes as text, and the whole stream again. */
 async function peek(source: AsyncIterable<Uint8Array>): Promise<{ begin: string; whole: Readable }> {
   const chunks = source[Symbol.asyncIterator]()
   let first = Buffer.alloc(0)

@@ -1,6 +1,5 @@
 /** `eaas backup`: all rows of the installation in one file, from one snapshot. */
 import { resolve } from 'node:path'
-import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
 import { counted } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import type { Config } from '../../core/config.js'
@@ -12,15 +11,7 @@ import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { VERSION } from '../../version.js'
 import { countAll, type RowCounts, type RowsHeader, readAllRows } from '../store/all-rows.js'
 import { createWriter } from './backup-file.js'
-import {
-  assertOneOutput,
-  commandConfig,
-  JSON_OPTION,
-  NEW_FILE,
-  RECIPIENT_OPTION,
-  readNewFile,
-  SAME_ENVIRONMENT,
-} from './command.js'
+import * as cli from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { createOut, print, printBeside, printJson, showProgress } from './output.js'
 import { messageOf } from './with-services.js'
@@ -31,24 +22,21 @@ export function addBackup(program: Command): void {
     .description(
       'Write all rows of the database into a new file, in one consistent snapshot, while servers run; needs no root key. Secrets in the file are sealed under the root key, which it does not contain; names, audit entries and addresses are in plaintext. On the embedded database, calls wait until it is done.',
     )
-    .argument('<file>', NEW_FILE, readNewFile)
-    .addOption(RECIPIENT_OPTION)
+    .argument('<file>', cli.NEW_FILE, cli.readNewFile)
+    .addOption(cli.RECIPIENT_OPTION)
     .addOption(new Option('--plain', 'do not encrypt the file').conflicts('recipient').default(false))
-    .addOption(JSON_OPTION)
-    .addHelpText('after', SAME_ENVIRONMENT)
+    .addOption(cli.JSON_OPTION)
+    .addHelpText('after', cli.SAME_ENVIRONMENT)
     .action((file: string, options, command: Command) => {
       if (!options.plain && options.recipient === undefined) {
         command.error("error: option '--recipient <age1…>' not specified; '--plain' leaves the file unencrypted")
       }
-      assertOneOutput(command, [file], options)
-      return backup(commandConfig(), file, options)
+      cli.assertOneOutput(command, [file], options)
+      return backup(cli.commandConfig(), file, options)
     })
 }
 
-interface BackupOptions {
-  recipient?: string[] // none: it is not encrypted
-  json: boolean
-}
+type BackupOptions = cli.Format & { recipient?: string[] }
 
 /** @throws RecipientError, CommandError, RowsError, SchemaVersionError, or the errors of openStore */
 async function backup(config: Config, file: string, { recipient = [], json }: BackupOptions): Promise<void> {
@@ -63,7 +51,7 @@ async function backup(config: Config, file: string, { recipient = [], json }: Ba
       read = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
     }
     await createOut(file, (sink) => write(sink, lines()), { isText: false })
-    if (!read) throw new CommandError('the database was not read') // the sink was given all of its lines
+    if (!read) throw new cli.CommandError('the database was not read') // the sink was given all of its lines
     const noting = withDeadline(noteBackup(store.sql, read.header.created_at))
     unnoted = await noting.then(() => undefined, messageOf)
   } finally {
@@ -76,7 +64,7 @@ async function backup(config: Config, file: string, { recipient = [], json }: Ba
   if (json) return printJson({ file: resolve(file), ...header, ...sealed })
   if (unnoted !== undefined)
     printBeside(file, `Its time could not be noted in the database, for operators to see: ${unnoted}`)
-  if (file === STANDARD_STREAM) return
+  if (file === cli.STANDARD_STREAM) return
   print(
     `${counted(rows, 'row')} of schema ${header.schema} in ${resolve(file)}, as they were at ${header.created_at}.`,
     recipient.length === 0

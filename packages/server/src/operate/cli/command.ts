@@ -14,22 +14,7 @@ import { VARIABLES } from '../../core/settings.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { adviseOn } from './advice.js'
 
-export {
-  assertOneOutput,
-  JSON_OPTION,
-  NEW_FILE,
-  NOT_VALID,
-  NOT_VERIFIED,
-  readId,
-  readInputFile,
-  readKeptPath,
-  readName,
-  readNewFile,
-  readRepeated,
-  readWhole,
-  UNUSED,
-  VALID,
-} from '@eaas/audit/command'
+export * from '@eaas/audit/command'
 
 export const ENVIRONMENT = describeVariables(VARIABLES)
 export const SAME_ENVIRONMENT = '\nUses the same environment as the server: see eaas start --help.'
@@ -45,19 +30,12 @@ export const NEEDED_RECIPIENT_OPTION = new Option('--recipient <age1…>', RECIP
   .makeOptionMandatory()
 export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
-export interface LogChoice {
-  tenant?: string // the tenant's name or id
-  installation: boolean // the installation's own log
-}
-
-export interface OfLog extends LogChoice {
-  json: boolean
-}
-
-export interface OfTenant {
-  tenant: string // the tenant's name or id
-  json: boolean
-}
+export type Format = { json: boolean }
+/** A tenant by its name or id. */
+export type OfTenant = Format & { tenant: string }
+/** The log of a tenant, or the installation's own. */
+export type LogChoice = { tenant?: string; installation?: boolean }
+export type OfLog = Format & LogChoice
 
 /** Adds the options that name a log; a command without one is a usage error, unless `isEnough` accepts the others. */
 export function addLogOptions(
@@ -74,12 +52,11 @@ export function addLogOptions(
     })
 }
 
-/** The option for every log, which excludes others by their names. */
 export function allOption(description: string, others: string[]): Option {
   return new Option('--all', description).conflicts(['tenant', 'installation', ...others]).default(false)
 }
 
-/** Reads the configuration of the command; warns about variables that look like the server's but are not. */
+/** Warns about variables that look like the server's but are not. */
 export function commandConfig(): Config {
   const read = readConfig(process.env)
   adviseOn(read)
@@ -89,14 +66,12 @@ export function commandConfig(): Config {
   return read
 }
 
-/** Exits with 1 if `work` resolves to false. */
 export async function succeed(work: Promise<boolean>): Promise<void> {
   if (!(await work)) process.exitCode = 1
 }
 
 /**
- * Exits with 1 only for "not valid", never for a failure: a script may then call the auditor. A row that was changed
- * outside the server and that verification needs counts as not valid. A number is the exit code itself.
+ * Exits with 1 only for "not valid", as is a tampered row, and never for a failure. A number is the exit code itself.
  */
 export async function judge(verify: () => Promise<boolean | number>): Promise<void> {
   process.exitCode = NOT_VERIFIED
@@ -122,7 +97,6 @@ export function readList(text: string): string[] {
   return text.split(',').map((part) => part.trim())
 }
 
-/** Returns the parser of a list of these permissions, or `all`. */
 export function permissionsOf<Known extends string>(known: readonly Known[], of = ''): (text: string) => Known[] {
   const read = (name: string) => {
     const permission = known.find((one) => one === name)

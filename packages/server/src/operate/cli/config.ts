@@ -53,7 +53,7 @@ async function check(config: Config): Promise<boolean> {
   return isValid
 }
 
-/** Examines the root key and its files, without a program, a person or the network. */
+/** Without a program, a person or the network. */
 async function examineRootKey(config: Config): Promise<Result[]> {
   const { rootKey, databaseUrl } = config
   const files = rootKeyFiles(config)

@@ -49,12 +49,7 @@ function readUrl(text: string): string {
   return url.href.replace(/\/+$/, '')
 }
 
-interface Options {
-  tenant: string
-  permissions: readonly Permission[]
-  url?: string
-  json: boolean
-}
+type Options = { tenant: string; permissions: readonly Permission[]; url?: string; json: boolean }
 
 async function printLink(config: Config, { tenant, permissions, url = urlOf(config), json }: Options): Promise<void> {
   if (!config.hasConsole) throw new ConfigError('EAAS_CONSOLE=off: the server serves no console')
@@ -66,7 +61,7 @@ async function printLink(config: Config, { tenant, permissions, url = urlOf(conf
     allowed_ips: null,
     keys: null,
   }
-  const { owner, answer } = await performIn(config, tenant, createApiKey(fields))
+  const { owner, answer } = await performIn({ tenant }, createApiKey(fields), config)
   const link = `${url}/console#/sign-in/${answer.secret}`
   const lines = json
     ? [JSON.stringify({ url: link, expires_at, api_key_id: answer.id, tenant_id: owner.tenant_id })]
@@ -85,7 +80,6 @@ async function printLink(config: Config, { tenant, permissions, url = urlOf(conf
   await printOnce(lines, 'The link could not be printed. Make another one; this one expires in five minutes.')
 }
 
-/** Whether browsers treat a page from there as a secure context. */
 function isSecure({ protocol, hostname }: URL): boolean {
   return protocol === 'https:' || /^(?:(?:.+\.)?localhost|127\.[\d.]+|\[::1\])$/.test(hostname)
 }

@@ -90,13 +90,13 @@ async function writeTo(file: string, values: Readonly<Record<string, string>>): 
   })
 }
 
-/** Says whether other users can read a file that an earlier run or its user wrote. */
+/** An earlier run or the user may have written the file. */
 async function findReaders(file: string): Promise<string[]> {
   const isPrivate = process.platform === 'win32' || ((await stat(file)).mode & 0o044) === 0
   return isPrivate ? [] : [`other users can read ${file}, which has a secret: chmod 600 ${file}`]
 }
 
-/** Whether the server accepts the API key, which may be from a deleted data directory. */
+/** The API key may be from a deleted data directory. */
 async function isAccepted(url: string, apiKey: string): Promise<boolean> {
   // Not by fetch, which takes longer to load than to call.
   const call = get(`${url}/v1/keys?limit=1`, { agent: false, headers: { authorization: `Bearer ${apiKey}` } })
@@ -112,8 +112,7 @@ async function makeApiKey(services: Services): Promise<string> {
   return (await performAsSystem(services, tenant.tenant_id, createApiKey(fields))).secret
 }
 
-// Names the file in the .gitignore beside it unless git ignores it. Where there is no repository yet, the first
-// `git add` of one would take it. Returns what to tell.
+// Where there is no repository yet, the first `git add` would take the file: it is named in the .gitignore beside it.
 async function keepFromGit(file: string): Promise<string[]> {
   const name = basename(file)
   const { status } = spawnSync('git', ['check-ignore', '--quiet', '--', name], { cwd: dirname(file) })

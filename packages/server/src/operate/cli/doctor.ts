@@ -22,30 +22,9 @@ import { findOwnInstance, openInstallationKey, openSigningKey } from '../../inst
 import { providerOf, rootKeyFiles } from '../../root-keys/open-provider.js'
 import { withAdvice } from './advice.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
-import {
-  examineClock,
-  examineDatabase,
-  examineDurability,
-  examineErasure,
-  examineLimits,
-  examineMachines,
-  examineOtherSchemas,
-  examineRights,
-  examineSchema,
-  examineTables,
-  examineWrites,
-  findDifferences,
-} from './examine-database.js'
+import * as database from './examine-database.js'
 import { examineFile, examineFolder, examineKeyFile, examineTls } from './examine-files.js'
-import {
-  examineAlarms,
-  examineAnchor,
-  examineChains,
-  examineCheckpoints,
-  examinePurge,
-  examineUnused,
-  examineWitnesses,
-} from './examine-logs.js'
+import * as logs from './examine-logs.js'
 import { type Finding, type Found, type Result, warn, wrong } from './finding.js'
 import { print, printJson } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
@@ -129,40 +108,40 @@ async function examine(config: Config): Promise<Finding[]> {
     await examineOne('audit archive', () => examineFolder('EAAS_AUDIT_ARCHIVE_DIR', auditArchiveDir))
   }
 
-  const store = await examineOne('database', () => examineDatabase(config))
+  const store = await examineOne('database', () => database.examineDatabase(config))
   if (!store) return findings
   try {
     // Before any table is read: a superuser would execute what a view or a policy calls.
-    const differences = await examineOne('tables', () => findDifferences(store))
+    const differences = await examineOne('tables', () => database.findDifferences(store))
     if (!differences) return findings
-    if (store.isPooled) await examineOne('pooler', () => examineLimits(store.sql))
-    const schema = await examineOne('schema', () => examineSchema(store))
+    if (store.isPooled) await examineOne('pooler', () => database.examineLimits(store.sql))
+    const schema = await examineOne('schema', () => database.examineSchema(store))
     // The path of the embedded database is fixed.
-    if (!store.isEmbedded) await examineOne('other schemas', () => examineOtherSchemas(store.sql))
+    if (!store.isEmbedded) await examineOne('other schemas', () => database.examineOtherSchemas(store.sql))
     if (schema === 'current') {
-      await examineOne('writes', () => examineWrites(store))
-      if (!store.isEmbedded) await examineOne('rights', () => examineRights(store, config))
-      if (!store.isEmbedded) await examineOne('erasure', () => examineErasure(store.sql))
-      await examineOne('alarms', () => examineAlarms(store.sql))
+      await examineOne('writes', () => database.examineWrites(store))
+      if (!store.isEmbedded) await examineOne('rights', () => database.examineRights(store, config))
+      if (!store.isEmbedded) await examineOne('erasure', () => database.examineErasure(store.sql))
+      await examineOne('alarms', () => logs.examineAlarms(store.sql))
     }
-    if (store.isSpread) await examineOne('machines', () => examineMachines(store))
-    await examineOne('durability', async () => examineDurability(store))
-    await examineOne('clock', () => examineClock(store))
+    if (store.isSpread) await examineOne('machines', () => database.examineMachines(store))
+    await examineOne('durability', async () => database.examineDurability(store))
+    await examineOne('clock', () => database.examineClock(store))
     const storeKeys = await examineOne('root key', () => examineRootKey(store, config, schema === 'current'))
     if (schema === 'current') await examineOne('tables', () => examineAccepted(store, { differences, storeKeys }))
     if (checkpointFile !== undefined && checkpoints !== 'directory') {
-      if (!storeKeys) await examineOne('checkpoints', () => examineUnused(store.sql, checkpointFile))
+      if (!storeKeys) await examineOne('checkpoints', () => logs.examineUnused(store.sql, checkpointFile))
       else if (schema === 'current') {
-        await examineOne('checkpoints', () => examineCheckpoints(store.sql, storeKeys, checkpointFile))
+        await examineOne('checkpoints', () => logs.examineCheckpoints(store.sql, storeKeys, checkpointFile))
       }
     }
     if (storeKeys && schema === 'current') {
-      await examineOne('audit chains', () => examineChains(store.sql, storeKeys))
-      await examineOne('anchor', () => examineAnchor(store.sql, storeKeys, config))
-      await examineOne('purge', () => examinePurge(store.sql, storeKeys, config))
+      await examineOne('audit chains', () => logs.examineChains(store.sql, storeKeys))
+      await examineOne('anchor', () => logs.examineAnchor(store.sql, storeKeys, config))
+      await examineOne('purge', () => logs.examinePurge(store.sql, storeKeys, config))
       const isSound = () => findings.every(({ check, ok }) => ok || !SOUND.includes(check))
       if (isSound() && config.witnesses.length > 0) {
-        await examineOne('witnesses', () => examineWitnesses(store.sql, storeKeys, config.witnesses))
+        await examineOne('witnesses', () => logs.examineWitnesses(store.sql, storeKeys, config.witnesses))
       }
       // Before the first start there is no log.
       if (isSound() && (await findOwnInstance(store.sql))) {
@@ -192,9 +171,9 @@ async function examineAccepted(
   { sql }: Store,
   { differences, storeKeys }: { differences: SchemaDifferences; storeKeys: StoreKeys | undefined },
 ): Promise<Result> {
-  if (!storeKeys || differences.digest === '') return examineTables(differences)
+  if (!storeKeys || differences.digest === '') return database.examineTables(differences)
   const accepted = await findAcceptedSchema(sql, await openInstallationKey(sql, storeKeys), differences)
-  return examineTables(differences, accepted)
+  return database.examineTables(differences, accepted)
 }
 
 async function examineRootKey(store: Store, config: Config, isCurrent: boolean) {

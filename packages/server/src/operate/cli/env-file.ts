@@ -4,12 +4,10 @@ import { readFile, realpath } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 import { createFile, replaceFile } from '@eaas/audit/node'
 
-/** Reads the variables of a file; none where there is no file. */
 export async function readEnvFile(path: string): Promise<Record<string, string | undefined>> {
   return parseEnv(await readIfThere(path)) as Record<string, string>
 }
 
-/** Reads a text; an empty one where there is no file. */
 export async function readIfThere(path: string): Promise<string> {
   return existsSync(path) ? readFile(path, 'utf8') : ''
 }

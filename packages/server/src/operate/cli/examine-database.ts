@@ -11,16 +11,7 @@ import type { AcceptedSchema } from '../../guard/operations/accept.js'
 import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../../guard/store/schema.js'
 import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { openProvider } from '../../root-keys/open-provider.js'
-import {
-  findClock,
-  findEncryption,
-  findEntryRights,
-  findMissingLimits,
-  findMissingStandby,
-  isSuperuser,
-  mayCreateTables,
-  tryWrite,
-} from '../store/database-settings.js'
+import * as queries from '../store/database-settings.js'
 import { listUnspread } from '../store/distribute.js'
 import { isVacuumed, MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
 import { examineNewDirectory } from './examine-files.js'
@@ -49,7 +40,7 @@ export async function examineDatabase(config: Config): Promise<Result<Store>> {
 // The pooler's connection to PostgreSQL says nothing about ours to the pooler.
 async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Config): Promise<string> {
   if (databaseUrl === undefined || isPooled) return ''
-  const version = await findEncryption(sql)
+  const version = await queries.findEncryption(sql)
   if (version === undefined) return '; the connection is not encrypted'
   const isVerified = readDatabaseUrl(databaseUrl)?.isVerified
   return `; the connection is encrypted (${version}), and the certificate ${isVerified ? 'verified' : 'not verified, as sslmode=verify-full would'}`
@@ -61,7 +52,7 @@ export async function examineSchema({ sql, isEmbedded }: Store): Promise<Result<
   if (version === newest) return { found: 'current', detail: `version ${version}` }
   const elsewhere = version > 0 || isEmbedded ? undefined : describeElsewhere(await findSchemas(sql))
   if (elsewhere !== undefined) return wrong(elsewhere)
-  if (!(await mayCreateTables(sql))) {
+  if (!(await queries.mayCreateTables(sql))) {
     return wrong(
       `version ${version}, and this role may not migrate it to ${newest}: run eaas migrate as the owner of the tables`,
     )
@@ -78,22 +69,18 @@ const PASSIVE = /^(?:table|column|constraint|CREATE) /
 /** A call in an expression that names a schema, because it is not PostgreSQL's own. */
 const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
 
-/**
- * Finds how the tables, and what acts on them, differ from what the migrations of this version make; nothing of the
- * database's owner is executed. Not ok if this role is a superuser that would execute what was added by reading or
- * writing rows.
- */
+/** Not ok if this role is a superuser, which would execute what was added by reading or writing rows. */
 export async function findDifferences({ sql }: Store): Promise<Found<SchemaDifferences> | Result> {
   const differences = await compareTables(sql, MIGRATIONS_DIRECTORY)
   const isHazard = (line: string) => !PASSIVE.test(line) || FOREIGN_CALL.test(line)
-  if (!differences.added.some(isHazard) || !(await isSuperuser(sql))) return { found: differences }
+  if (!differences.added.some(isHazard) || !(await queries.isSuperuser(sql))) return { found: differences }
   const { detail } = examineTables(differences)
   return wrong(
     `${detail}. Nothing else was examined: this role is a superuser, which would execute what was added. Connect as another role`,
   )
 }
 
-/** Examines how the tables differ, if they are of this version, and whether an operator accepted that. */
+/** For tables of this version. */
 export function examineTables(differences: SchemaDifferences, accepted?: AcceptedSchema): Result {
   const { missing, added, refusing, harmless, beside, settings } = differences
   const harm = harmless.length === 0 ? '' : `. Without harm: ${harmless.join('; ')}`
@@ -125,7 +112,6 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   )
 }
 
-/** Names what differs, except what does no harm. */
 export function describeDifferences(differences: Pick<SchemaDifferences, 'missing' | 'added' | 'refusing'>): string[] {
   const { missing, added, refusing } = differences
   const altered = new Map(
@@ -145,7 +131,6 @@ export function describeDifferences(differences: Pick<SchemaDifferences, 'missin
 const SUBJECT =
   /^(?:table|view|partitioned table|foreign table|relation of kind \S+) (\S+)|^CREATE (?:UNIQUE )?INDEX (\S+)/
 
-/** What a line of the schema is about: a relation, or what has a name in one. */
 function subjectOf(line: string): string {
   const [, relation, index] = SUBJECT.exec(line) ?? []
   if (relation !== undefined) return `relation ${relation}`
@@ -166,7 +151,7 @@ export async function examineOtherSchemas(sql: Sql): Promise<Result> {
 
 /** Behind a pooler the server limits transactions only: a statement outside of one has its role's limits. */
 export async function examineLimits(sql: Sql): Promise<Result<unknown>> {
-  const missing = await findMissingLimits(sql)
+  const missing = await queries.findMissingLimits(sql)
   if (missing.length === 0) return { detail: 'found one; the role has time limits for its statements' }
   return warn(
     `found one, but the role has no ${missing.join(', ')}: alter role … set … = '5s', and lock_timeout = '4s'`,
@@ -177,8 +162,8 @@ export async function examineLimits(sql: Sql): Promise<Result<unknown>> {
 export async function examineWrites({ sql }: Store): Promise<Result> {
   const obstacle = await findWriteObstacle(sql)
   if (obstacle) return wrong(obstacle.detail)
-  await tryWrite(sql)
-  const standby = await findMissingStandby(sql) // a rollback does not wait for a standby
+  await queries.tryWrite(sql)
+  const standby = await queries.findMissingStandby(sql) // a rollback does not wait for a standby
   if (standby === undefined) return { detail: 'a test write succeeded and was rolled back' }
   return wrong(
     `commits wait for a synchronous standby (${standby}), and none is connected: start it, or change synchronous_standby_names`,
@@ -189,7 +174,7 @@ export async function examineWrites({ sql }: Store): Promise<Result> {
 export async function examineRights({ sql }: Store, { auditRetentionMonths }: Config): Promise<Result> {
   const rights = await findMissingRights(sql)
   if (rights.missing.length > 0) return wrong(describeMissingRights(rights))
-  const { role, may_change, may_delete } = await findEntryRights(sql)
+  const { role, may_change, may_delete } = await queries.findEntryRights(sql)
   if (may_change) {
     return warn(
       'this role may change audit entries, as their owner may: verification finds such a change but cannot prevent it. Run eaas migrate ' +
@@ -224,7 +209,6 @@ export async function examineMachines({ sql }: Store): Promise<Result> {
   )
 }
 
-/** Whether a power cut can lose an acknowledged entry. */
 export function examineDurability({ durability, isEmbedded }: Store): Result {
   if (durability === 'synchronous') return { detail: 'a commit is on disk when it is acknowledged' }
   if (durability === undefined) {
@@ -238,10 +222,12 @@ export function examineDurability({ durability, isEmbedded }: Store): Result {
   return wrong(`a power cut can lose acknowledged audit entries: ${remedy}`)
 }
 
-/** Compares this machine's clock with the database's and with the newest entries. */
 export async function examineClock({ sql, isEmbedded }: Store) {
   const asked = Date.now()
-  const { database_now, newest_entry, ahead } = await findClock(sql, new Date(asked + CLOCK_TOLERANCE_MS).toISOString())
+  const { database_now, newest_entry, ahead } = await queries.findClock(
+    sql,
+    new Date(asked + CLOCK_TOLERANCE_MS).toISOString(),
+  )
   const apart = Date.now() - Date.parse(database_now)
   if (Math.abs(apart) > CLOCK_TOLERANCE_MS) {
     return wrong(

@@ -63,7 +63,6 @@ async function examineWritable(
   }
 }
 
-/** The path itself, or its nearest existing parent. */
 function nearest(path: string): string {
   const whole = resolve(path)
   return existsSync(whole) || whole === dirname(whole) ? whole : nearest(dirname(whole))

@@ -46,7 +46,7 @@ const OWN_LOG = "the installation's own log"
 /** How long entries may be due before a daily purge counts as missed, in milliseconds. */
 const UNPURGED_MS = 2 * 24 * 60 * MINUTE_MS
 
-/** Lists the alarms. A row that no server wrote is an alarm too. */
+/** A row that no server wrote is an alarm too. */
 export async function examineAlarms(sql: Sql): Promise<Result> {
   const alarms = await listAlarms(sql)
   if (alarms.length === 0) return { detail: 'none' }
@@ -66,7 +66,7 @@ export async function examineUnused(sql: Sql, file: string): Promise<Result> {
   return { detail: 'the database is new' }
 }
 
-/** Compares the logs with the checkpoint file, as a start does. */
+/** As a start does. */
 export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: string): Promise<Result> {
   if (file === STANDARD_OUTPUT)
     return { detail: 'written to standard output, so a start cannot compare the database with them' }
@@ -127,9 +127,8 @@ async function findBehind(
 }
 
 /**
- * Checks that every tenant in the installation's log exists; and of each log the head, the last entry, the last purge
- * mark, the tenant's row, and that rows name the newest entry about them. The MACs of keys and API keys are not
- * checked, because that would read every row, which takes as long as a verification.
+ * Every tenant on record, and of each log the ends, the last mark and the newest rows. Not the MACs of keys and API
+ * keys: reading every row takes as long as a verification.
  */
 export async function examineChains(sql: Sql, storeKeys: StoreKeys) {
   const states = createTenantStates({ sql, storeKeys })

@@ -49,7 +49,6 @@ export function baseUrl(host: string, port: number, { isTls = false } = {}): str
   return `${isTls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-/** Whether only this machine reaches the address. */
 export function isLocal(url: string): boolean {
   const { hostname } = new URL(url)
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)

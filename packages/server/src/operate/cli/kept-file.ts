@@ -1,21 +1,7 @@
 /** The file of checkpoints that a log in the database is verified against, and the server's own. */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import {
-  CheckpointError,
-  describeKept,
-  KeptIds,
-  type KeptNote,
-  type KeptStatement,
-  notesOf,
-  type PublicKeys,
-  parseCheckpoint,
-  parseKept,
-  readCheckpoint,
-  splitLines,
-  viewCheckpoint,
-  type Witnessed,
-} from '@eaas/audit'
+import * as audit from '@eaas/audit'
 import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit/command'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { LATER_KEY } from '../../core/audit/append-errors.js'
@@ -26,8 +12,8 @@ import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../../guard/watch/kep
 
 export interface Kept {
   note?: string
-  signers?: PublicKeys // the keys that may have signed it
-  witnessed?: Witnessed // what the demanded witnesses cosigned
+  signers?: audit.PublicKeys // the keys that may have signed it
+  witnessed?: audit.Witnessed // what the demanded witnesses cosigned
 }
 
 /** Reads what to verify a log in the database against; nothing if no file was given. @throws CheckpointError */
@@ -40,7 +26,7 @@ export async function readKept(
   const publicKeys = await listSignersOf(services, tenant_id)
   if (witness === undefined) {
     const kept = await readKeptFiles(checkpoint)
-    const [{ note }] = notesOf(kept, [tenant_id])
+    const [{ note }] = audit.notesOf(kept, [tenant_id])
     return { note, signers: signersOf({ publicKeys }, kept) }
   }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: publicKeys, witness })
@@ -49,12 +35,9 @@ export async function readKept(
 
 export interface KeptCheckpoints {
   logs: string[] // the logs that it has checkpoints of, signed or not
-  /**
-   * Reads the heads of a log's checkpoints. Only what the installation's key signed counts: a truncated or forged line
-   * proves nothing. The signature does not cover the policy version, which is 0 where the line has none.
-   */
+  // The heads of a log's signed checkpoints: a truncated or forged line proves nothing. No signature covers the policy
+  // version, which is 0 where the line has none.
   of(tenant_id: string): KeptHead[]
-  /** Says what the file has instead of a log's checkpoints. */
   faultOf(tenant_id: string): string
 }
 
@@ -63,7 +46,7 @@ export async function readKeptCheckpoints(
   { signingKey }: Pick<Services, 'signingKey'>,
   file: string,
 ): Promise<KeptCheckpoints> {
-  const kept = parseKept(await readGiven(file))
+  const kept = audit.parseKept(await readGiven(file))
   const { notes } = kept
   const signers = signersOf(signingKey, kept)
   const groups = groupByLog(notes)
@@ -73,7 +56,7 @@ export async function readKeptCheckpoints(
     faultOf: (tenant_id) => {
       const contents = groups.has(tenant_id)
         ? `checkpoints of it that this installation's key did not sign. ${LATER_KEY}`
-        : describeKept(notes)
+        : audit.describeKept(notes)
       const log = tenant_id === INSTALLATION_ID ? "the installation's log" : "this tenant's log"
       return `${file} must have a checkpoint of ${log}, but has ${contents}`
     },
@@ -83,15 +66,15 @@ export async function readKeptCheckpoints(
 /** The installation's keys, and those that replaced them by the statements in a file (key-change.md 4). */
 function signersOf(
   { publicKeys }: { publicKeys: readonly string[] },
-  { changes }: ReturnType<typeof parseKept>,
-): PublicKeys {
+  { changes }: ReturnType<typeof audit.parseKept>,
+): audit.PublicKeys {
   const keys = new Set<string>(publicKeys)
   for (const note of new Set(changes)) addSuccessor(keys, note)
   return [...keys]
 }
 
-function groupByLog(notes: readonly KeptNote[]): Map<string, KeptNote[]> {
-  const groups = new Map<string, KeptNote[]>()
+function groupByLog(notes: readonly audit.KeptNote[]): Map<string, audit.KeptNote[]> {
+  const groups = new Map<string, audit.KeptNote[]>()
   for (const note of notes) {
     const group = groups.get(note.tenant_id)
     if (group) group.push(note)
@@ -100,28 +83,25 @@ function groupByLog(notes: readonly KeptNote[]): Map<string, KeptNote[]> {
   return groups
 }
 
-function readSigned({ note, policy_version, head }: KeptNote, publicKey: PublicKeys): KeptHead[] {
+function readSigned({ note, policy_version, head }: audit.KeptNote, publicKey: audit.PublicKeys): KeptHead[] {
   try {
-    const { last_id, hash } = readCheckpoint(note, publicKey)
+    const { last_id, hash } = audit.readCheckpoint(note, publicKey)
     const policy = { policy_version: typeof policy_version === 'number' ? policy_version : 0 }
     return [{ last_id, hash, ...policy, ...readSealed(head) }]
   } catch (error) {
-    if (error instanceof CheckpointError) return []
+    if (error instanceof audit.CheckpointError) return []
     throw error
   }
 }
 
-/**
- * Collects the entries of the installation's log that the last lines of a server's checkpoint file name; none if there
- * is no such file, or if this user may not read it. That, and lines that are no server's, are reported on standard
- * error.
- */
+// Entries of the installation's log that the last lines of a server's file name; none if there is no such file, or if
+// this user may not read it. That, and lines that are no server's, are reported on standard error.
 export async function readOwnIds(file: string | undefined): Promise<number[]> {
-  const ids = new KeptIds()
+  const ids = new audit.KeptIds()
   if (file === undefined || file === STANDARD_OUTPUT || !(await isFile(file))) return []
   let unread = 0
   try {
-    for await (const line of splitLines(createReadStream(file))) {
+    for await (const line of audit.splitLines(createReadStream(file))) {
       const notes = findNotes(line)
       if (notes) ids.add(notes)
       else unread += 1
@@ -137,11 +117,11 @@ export async function readOwnIds(file: string | undefined): Promise<number[]> {
 }
 
 // Anybody who may append a line to the file could otherwise prevent every export.
-function findNotes(line: string): KeptNote[] | undefined {
+function findNotes(line: string): audit.KeptNote[] | undefined {
   try {
-    return parseKept(line).notes
+    return audit.parseKept(line).notes
   } catch (error) {
-    if (error instanceof CheckpointError) return undefined
+    if (error instanceof audit.CheckpointError) return undefined
     throw error
   }
 }
@@ -156,16 +136,17 @@ async function isFile(path: string): Promise<boolean> {
 /** Reads the entries of the installation's log that a file of checkpoints names. @throws CheckpointError if none */
 export async function readGivenIds(file: string): Promise<number[]> {
   return readAs(file, ({ notes }) => {
-    const ids = new KeptIds()
+    const ids = new audit.KeptIds()
     ids.add(notes.toReversed())
     if (ids.all().length === 0) {
-      throw new CheckpointError(`it must have a checkpoint of the installation's log, but has ${describeKept(notes)}`)
+      throw new audit.CheckpointError(
+        `it must have a checkpoint of the installation's log, but has ${audit.describeKept(notes)}`,
+      )
     }
     return ids.all()
   })
 }
 
-/** What a verdict says about the checkpoint that a log was verified against; undefined without one. */
-export function viewKept(note: string | undefined): KeptStatement | undefined {
-  return note === undefined ? undefined : viewCheckpoint(parseCheckpoint(note))
+export function viewKept(note: string | undefined): audit.KeptStatement | undefined {
+  return note === undefined ? undefined : audit.viewCheckpoint(audit.parseCheckpoint(note))
 }

@@ -1,6 +1,5 @@
 /** `eaas key`: manages a tenant's keys; the tenant's log records each change with the actor `system`. */
 import { resolve } from 'node:path'
-import { STANDARD_STREAM } from '@eaas/audit/command'
 import { counted, foldUuid, isUuid, visible, type wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import { cancelDestruction, destroyKey, destroyVersion } from '../../core/api/key-destruction.js'
@@ -10,18 +9,7 @@ import type { Config } from '../../core/config.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import {
-  assertOneOutput,
-  commandConfig,
-  JSON_OPTION,
-  NEEDED_RECIPIENT_OPTION,
-  NEW_FILE,
-  type OfTenant,
-  readName,
-  readNewFile,
-  SAME_ENVIRONMENT,
-  TENANT_OPTION,
-} from './command.js'
+import * as cli from './command.js'
 import { createSealedFile, print, printJson, table } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 
@@ -41,34 +29,31 @@ export function addKey(program: Command): void {
   const key = program
     .command('key')
     .description("Manage a tenant's keys. Works whether or not a server is running.")
-    .addHelpText('afterAll', SAME_ENVIRONMENT)
+    .addHelpText('afterAll', cli.SAME_ENVIRONMENT)
 
-  const aboutKey = (name: string) => key.command(name).argument('<key>', 'name or id').addOption(TENANT_OPTION)
+  const aboutKey = (name: string) => key.command(name).argument('<key>', 'name or id').addOption(cli.TENANT_OPTION)
 
   key
     .command('list')
     .description("Print a tenant's keys.")
-    .addOption(TENANT_OPTION)
-    .addOption(JSON_OPTION)
-    .action((options) => keyList(commandConfig(), options))
+    .addOption(cli.TENANT_OPTION)
+    .addOption(cli.JSON_OPTION)
+    .action(keyList)
 
-  aboutKey('show')
-    .description('Print one key and its versions.')
-    .addOption(JSON_OPTION)
-    .action((name, options) => keyShow(commandConfig(), name, options))
+  aboutKey('show').description('Print one key and its versions.').addOption(cli.JSON_OPTION).action(keyShow)
 
   key
     .command('create')
     .description('Create a key.')
-    .addOption(TENANT_OPTION)
-    .requiredOption('--name <name>', 'name of the key, 1 to 255 characters; names are never reused', readName)
-    .addOption(JSON_OPTION)
-    .action((options) => keyCreate(commandConfig(), options))
+    .addOption(cli.TENANT_OPTION)
+    .requiredOption('--name <name>', 'name of the key, 1 to 255 characters; names are never reused', cli.readName)
+    .addOption(cli.JSON_OPTION)
+    .action(async ({ tenant, name, json }) => printKey(await performIn({ tenant }, createKey({ name })), { json }))
 
   for (const change of Object.keys(CHANGES) as KeyChange[]) {
     aboutKey(change)
       .description(CHANGES[change].description)
-      .addOption(JSON_OPTION)
+      .addOption(cli.JSON_OPTION)
       .action((name, options) => changeKey(name, options, (key_id) => CHANGES[change].operation({ key_id })))
   }
 
@@ -79,7 +64,7 @@ export function addKey(program: Command): void {
       '1 to the current version; wrapped keys of older versions no longer open. It may be lowered again',
       readVersion,
     )
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .action((name, { minUnwrapVersion: min_unwrap_version, ...options }) =>
       changeKey(name, options, (key_id) => updateKey({ key_id, min_unwrap_version })),
     )
@@ -88,12 +73,12 @@ export function addKey(program: Command): void {
     .description(
       "Export a key's secrets, encrypted to recipients of age: they open all that the key protects, without the server. The tenant's log records it.",
     )
-    .addOption(NEEDED_RECIPIENT_OPTION)
-    .requiredOption('--out <file>', NEW_FILE, readNewFile)
-    .addOption(JSON_OPTION)
+    .addOption(cli.NEEDED_RECIPIENT_OPTION)
+    .requiredOption('--out <file>', cli.NEW_FILE, cli.readNewFile)
+    .addOption(cli.JSON_OPTION)
     .action((name, options, command: Command) => {
-      assertOneOutput(command, [options.out], options)
-      return keyExport(commandConfig(), name, options)
+      cli.assertOneOutput(command, [options.out], options)
+      return keyExport(cli.commandConfig(), name, options)
     })
 
   aboutKey('destroy')
@@ -102,7 +87,7 @@ export function addKey(program: Command): void {
       '--confirm <name>',
       "the key's name, repeated: data encrypted under the key can't be decrypted afterwards",
     )
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .action((name, { confirm, ...options }) =>
       changeKey(name, options, (key_id) => destroyKey({ key_id, confirm })).catch(nameDisable),
     )
@@ -116,14 +101,14 @@ export function addKey(program: Command): void {
       '--confirm <name>',
       "the key's name, repeated: what the version wrapped can't be decrypted afterwards",
     )
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .action((name, version, { confirm, ...options }) =>
       changeKey(name, options, (key_id) => destroyVersion({ key_id, version: String(version), confirm })),
     )
 }
 
-async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
-  const { owner, answer } = await performIn(config, tenant, listKeys({}))
+async function keyList({ tenant, json }: cli.OfTenant): Promise<void> {
+  const { owner, answer } = await performIn({ tenant }, listKeys({}))
   if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
   const rows = answer.keys.map(({ name, id, status, current_version, min_unwrap_version, created_at, rotation }) => {
     const versions = [String(current_version), String(min_unwrap_version)]
@@ -133,8 +118,8 @@ async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void
   print(...table(titles, rows), '', `${counted(rows.length, 'key')} of ${describeTenant(owner)}`)
 }
 
-async function keyShow(config: Config, key: string, { tenant, json }: OfTenant): Promise<void> {
-  const { owner, answer } = await onKey(config, { tenant, key }, (key_id) => readKey({ key_id }))
+async function keyShow(key: string, { tenant, json }: cli.OfTenant): Promise<void> {
+  const { owner, answer } = await onKey({ tenant, key }, (key_id) => readKey({ key_id }))
   if (json) return printKey({ owner, answer }, { json })
   const rows = answer.versions.map(({ version, status, created_at, wraps, last_unwrapped_at }) => {
     const opened = last_unwrapped_at?.slice(0, 10) ?? '-'
@@ -143,16 +128,12 @@ async function keyShow(config: Config, key: string, { tenant, json }: OfTenant):
   print(describe(owner, answer), '', ...table(['VERSION', 'STATUS', 'CREATED', 'WRAPPED', 'LAST OPENED'], rows))
 }
 
-async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { name: string }): Promise<void> {
-  printKey(await performIn(config, tenant, createKey({ name })), { json })
-}
-
 async function changeKey(
   key: string,
-  { tenant, json }: OfTenant,
+  { tenant, json }: cli.OfTenant,
   operation: (key_id: string) => Operation<wire.Key>,
 ): Promise<void> {
-  printKey(await onKey(commandConfig(), { tenant, key }, operation), { json })
+  printKey(await onKey({ tenant, key }, operation), { json })
 }
 
 function readVersion(text: string): number {
@@ -160,19 +141,19 @@ function readVersion(text: string): number {
   throw new InvalidArgumentError('must be the number of a version, such as 3')
 }
 
-/** Exports a key into a file that only the recipients can open. @throws RecipientError, Refusal, CommandError */
+/** @throws RecipientError, Refusal, CommandError */
 async function keyExport(
   config: Config,
   key: string,
-  { tenant, recipient, out, json }: OfTenant & { recipient: string[]; out: string },
+  { tenant, recipient, out, json }: cli.OfTenant & { recipient: string[]; out: string },
 ): Promise<void> {
   const { owner, answer } = await createSealedFile(out, recipient, async () => {
-    const exported = await onKey(config, { tenant, key }, (key_id) => exportKey({ key_id }))
+    const exported = await onKey({ tenant, key }, (key_id) => exportKey({ key_id }), config)
     return { ...exported, text: `${JSON.stringify(exported.answer)}\n` }
   })
   const versions = answer.versions.length
   if (json) printJson({ file: resolve(out), key_id: answer.key_id, versions, tenant_id: owner.tenant_id })
-  else if (out !== STANDARD_STREAM) {
+  else if (out !== cli.STANDARD_STREAM) {
     print(
       `The key ${visible(answer.name)} (${answer.key_id}) of ${describeTenant(owner)} is in ${resolve(out)}, in ${counted(versions, 'version')}. Whoever opens it opens all that the key ever protected.`,
     )
@@ -185,9 +166,9 @@ function nameDisable(error: unknown): never {
 }
 
 function onKey<Answer>(
-  config: Config,
   { tenant, key }: { tenant: string; key: string },
   operation: (key_id: string) => Operation<Answer>,
+  config = cli.commandConfig(),
 ): Promise<{ owner: FoundTenant; answer: Answer }> {
   return withServices(config, async (services) => {
     const owner = await getTenant(services, tenant)

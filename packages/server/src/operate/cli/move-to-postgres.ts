@@ -8,25 +8,16 @@ import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { openStore, type Store } from '../../core/store/open-store.js'
 import { markAsMoved } from '../../embedded/database.js'
-import { assertOpens } from '../../installation-secrets.js'
-import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { providerOf, rootKeySettingOf } from '../../root-keys/open-provider.js'
 import { VERSION } from '../../version.js'
 import { verifyAll } from '../jobs/verify-all.js'
-import {
-  continues,
-  countAll,
-  isEmptyDatabase,
-  readAllRows,
-  UsedDatabaseError,
-  writeAllRows,
-} from '../store/all-rows.js'
+import { continues, countAll, isEmptyDatabase, readAllRows, UsedDatabaseError } from '../store/all-rows.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { print, printJson, reportLeftOut, showProgress } from './output.js'
+import { print, printJson, showProgress } from './output.js'
+import { fillDatabase } from './restore.js'
 import { recordOperation, withServices } from './with-services.js'
 
-/** Adds `eaas move-to-postgres`. */
 export function addMoveToPostgres(program: Command): void {
   program
     .command('move-to-postgres <url-file>')
@@ -74,14 +65,10 @@ async function move(config: Config, urlFile: string, { json }: { json: boolean }
   }
 }
 
-/**
- * Copies all rows; returns how many. Returns undefined if an earlier run copied them, even if servers have continued
- * there.
- */
+/** Returns the number of rows; undefined if an earlier run copied them, even if servers have continued there. */
 async function copyUnlessThere(from: Store, target: Config): Promise<number | undefined> {
   const provider = await providerOf(target)
   const to = await openStore(target, { beside: false, mayCreate: false })
-  const progress = showProgress('moved:')
   try {
     if (!(await isEmptyDatabase(to.sql))) {
       if (await continues(to.sql, from.sql)) return undefined
@@ -89,14 +76,8 @@ async function copyUnlessThere(from: Store, target: Config): Promise<number | un
         `The database at ${to.description} has tables of eaas already, of another installation or an earlier state of this one. Nothing was changed. Name an empty database.`,
       )
     }
-    const writing = writeAllRows(to.sql, bytesOf(readAllRows(from.sql, { version: VERSION })), {
-      directory: MIGRATIONS_DIRECTORY,
-      check: (transaction) => assertOpens(transaction, provider),
-      onRows: (rows) => progress(counted(rows, 'row')),
-    })
-    const { counts, leftOut } = await writing.finally(progress.done)
-    reportLeftOut(leftOut)
-    return countAll(counts)
+    const rows = bytesOf(readAllRows(from.sql, { version: VERSION }))
+    return countAll((await fillDatabase(to, rows, { provider, what: 'moved:' })).counts)
   } finally {
     await to.close()
   }
@@ -113,20 +94,17 @@ async function verify(target: Config): Promise<{ logs: number; entries: number; 
     const found = await verifyAll(services, {
       onProgress: (name, entries) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`),
     })
-    const invalid = found.verdicts.filter(({ valid }) => !valid).length
-    const metadata = { logs: found.verdicts.length, invalid, unverified: found.unverified.length }
-    await recordOperation(services, { action: 'installation.verify', metadata })
+    await recordOperation(services, { action: 'installation.verify', metadata: found.counts })
     return found
   }
   // The checkpoint file still belongs to the embedded database, which lacks this entry if the move is abandoned.
-  const { verdicts, unverified } = await withServices(target, work, { keepsCommitted: false }).finally(progress.done)
-  const invalid = verdicts.filter(({ valid }) => !valid)
+  const verified = await withServices(target, work, { keepsCommitted: false }).finally(progress.done)
+  const { verdicts, invalid, unverified, entries } = verified
   if (invalid.length + unverified.length > 0) {
     throw new Refusal(
       'E_STATE',
       `${counted(invalid.length, 'log does', 'logs do')} not verify in the new database, and ${unverified.length} could not be verified: see eaas audit verify --all there, and in the embedded database, which is unchanged`,
     )
   }
-  const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)
   return { logs: verdicts.length, entries, database: readDatabaseUrl(target.databaseUrl ?? '')?.description ?? '' }
 }

@@ -1,14 +1,11 @@
 /** `eaas operator-key`: API keys for operators, with which automation manages tenants over HTTP. */
 import { readId } from '@eaas/audit/command'
-import { counted, INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
+import { counted, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { createApiKey, listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
-import type { Config } from '../../core/config.js'
-import type { Operation } from '../../core/runner/operation.js'
-import { performAsSystem } from '../../core/runner/perform.js'
-import { commandConfig, JSON_OPTION, permissionsOf, readList, readName, SAME_ENVIRONMENT } from './command.js'
+import { type Format, JSON_OPTION, permissionsOf, readList, readName, SAME_ENVIRONMENT } from './command.js'
 import { print, printJson, printNewApiKey, table } from './output.js'
-import { withServices } from './with-services.js'
+import { performIn } from './with-services.js'
 
 export function addOperatorKey(program: Command): void {
   const operatorKey = program
@@ -30,24 +27,20 @@ export function addOperatorKey(program: Command): void {
     .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
     .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', readList)
     .addOption(JSON_OPTION)
-    .action((options) => operatorKeyCreate(commandConfig(), options))
+    .action(operatorKeyCreate)
 
   operatorKey
     .command('list')
     .description("Print the operators' API keys, without their secrets.")
     .addOption(JSON_OPTION)
-    .action((options) => operatorKeyList(commandConfig(), options))
+    .action(operatorKeyList)
 
   operatorKey
     .command('revoke')
     .description("Revoke an operator's API key for good.")
     .argument('<id>', 'id of the API key', readId)
     .addOption(JSON_OPTION)
-    .action((id, options) => operatorKeyRevoke(commandConfig(), id, options))
-}
-
-interface Format {
-  json: boolean
+    .action(operatorKeyRevoke)
 }
 
 interface CreateOptions extends Format {
@@ -58,20 +51,18 @@ interface CreateOptions extends Format {
 }
 
 /** Operators' API keys belong to the installation, whose own log records their changes. */
-function perform<Answer>(config: Config, operation: Operation<Answer>): Promise<Answer> {
-  return withServices(config, (services) => performAsSystem(services, INSTALLATION_ID, operation))
-}
+const OWNER = { installation: true }
 
-async function operatorKeyCreate(config: Config, options: CreateOptions): Promise<void> {
+async function operatorKeyCreate(options: CreateOptions): Promise<void> {
   const { name, permissions, expiresAt, allowedIps, json } = options
   const fields = { name, permissions, expires_at: expiresAt ?? null, allowed_ips: allowedIps ?? null }
-  const apiKey = await perform(config, createApiKey(fields))
+  const { answer: apiKey } = await performIn(OWNER, createApiKey(fields))
   const what = `Operator's API key ${apiKey.name} (${apiKey.id})`
   await printNewApiKey(apiKey, { json, what, revoke: `eaas operator-key revoke ${apiKey.id}` })
 }
 
-async function operatorKeyList(config: Config, { json }: Format): Promise<void> {
-  const list = await perform(config, listApiKeys())
+async function operatorKeyList({ json }: Format): Promise<void> {
+  const { answer: list } = await performIn(OWNER, listApiKeys())
   if (json) return printJson(list)
   const columns = ['NAME', 'ID', 'STATUS', 'EXPIRES', 'LAST USED', 'ADDRESSES', 'PERMISSIONS']
   print(...table(columns, list.api_keys.map(cells)), '', `${counted(list.count, 'API key')} of operators`)
@@ -82,8 +73,8 @@ function cells({ name, id, status, permissions, expires_at, last_used_at, allowe
   return [name, id, status, ...limits, permissions.join(' ')]
 }
 
-async function operatorKeyRevoke(config: Config, id: string, { json }: Format): Promise<void> {
-  await perform(config, revokeApiKey({ api_key_id: id }))
+async function operatorKeyRevoke(id: string, { json }: Format): Promise<void> {
+  await performIn(OWNER, revokeApiKey({ api_key_id: id }))
   if (json) printJson({ id, status: 'revoked' })
   else print(`Operator's API key ${id} is revoked.`)
 }

@@ -3,7 +3,7 @@ import { fstatSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createNewBy, type Sink, STANDARD_STREAM } from '@eaas/audit/command'
 import { beforeEnd } from '@eaas/audit/node'
-import { visible, visibleLine, type wire } from '@eaas/protocol'
+import { visibleLine, type wire } from '@eaas/protocol'
 import { encryptTo } from '../../root-keys/age.js'
 
 /** Leaves out the lines whose condition does not hold. */
@@ -13,7 +13,7 @@ export function linesOf(...lines: readonly (string | false | undefined)[]): stri
 
 export { print, printBeside, printJson, showProgress, table } from '@eaas/audit/command'
 
-/** Prints lines with a secret that is shown only once. If that fails, says what was lost; the exit code is 1. */
+/** If printing the secret fails, says what was lost; the exit code is 1. */
 export function printOnce(lines: readonly string[], lost: string): Promise<void> {
   return new Promise((resolve) => {
     process.stdout.write(`${lines.map(visibleLine).join('\n')}\n`, (error) => {
@@ -26,7 +26,7 @@ export function printOnce(lines: readonly string[], lost: string): Promise<void>
   })
 }
 
-/** Prints an API key that was created, with its secret. `what` names it, and the command `revoke` revokes it. */
+/** `what` names the API key, and the command `revoke` revokes it. */
 export function printNewApiKey(
   apiKey: wire.NewApiKey & { tenant_id?: string },
   { json, what, revoke }: { json: boolean; what: string; revoke: string },
@@ -44,13 +44,7 @@ export function isStandardOutput(stream: string | undefined): boolean {
   return stream === `${dev}:${ino}`
 }
 
-/** Says which columns of another database or a backup were left out of the one that was made. */
-export function reportLeftOut(columns: readonly string[]): void {
-  if (columns.length === 0) return
-  process.stderr.write(`eaas: these columns are not of eaas and were left out: ${columns.map(visible).join(', ')}\n`)
-}
-
-/** Writes into a new file, or to standard output, like `createNewBy`; a signal that ends the command meanwhile says that nothing was written. */
+/** Like `createNewBy`; a signal that ends the command meanwhile says that nothing was written. */
 export async function createOut<Made>(
   path: string,
   write: (sink: Sink) => Promise<Made>,
@@ -61,11 +55,8 @@ export async function createOut<Made>(
   return createNewBy(path, write, content).finally(release)
 }
 
-/**
- * Creates a file (mode 0600) with an encrypted text. `make` is called only once recipients and path are known to be
- * good: it may leave entries in a log. Returns what it made.
- * @throws RecipientError; CommandError if the path exists already, which is left as it is, or cannot be written
- */
+// `make` is called only once recipients and path are known to be good: it may leave entries in a log. @throws
+// RecipientError; CommandError if the path exists, which is left as it is, or cannot be written
 export async function createSealedFile<Made extends { text: string }>(
   path: string,
   recipients: readonly string[],

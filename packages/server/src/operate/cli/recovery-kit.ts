@@ -1,6 +1,5 @@
 /** `eaas recovery-kit`: the exports of all keys of a tenant in one file, for a day when this server is gone. */
 import { resolve } from 'node:path'
-import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
 import { counted, visible, visibleLine, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { exportKey, listKeys } from '../../core/api/keys.js'
@@ -9,17 +8,7 @@ import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
-import {
-  assertOneOutput,
-  commandConfig,
-  JSON_OPTION,
-  NEEDED_RECIPIENT_OPTION,
-  NEW_FILE,
-  readNewFile,
-  SAME_ENVIRONMENT,
-  succeed,
-  TENANT_OPTION,
-} from './command.js'
+import * as cli from './command.js'
 import { createSealedFile, print, printBeside, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
@@ -31,23 +20,18 @@ export function addRecoveryKit(program: Command): void {
     .description(
       "Export all keys of a tenant into one file, encrypted to recipients of age: it opens all that the tenant's keys protect, without the server. The tenant's log records each export. Make it again after creating or rotating keys.",
     )
-    .addOption(TENANT_OPTION)
-    .addOption(NEEDED_RECIPIENT_OPTION)
-    .requiredOption('--out <file>', NEW_FILE, readNewFile)
-    .addOption(JSON_OPTION)
-    .addHelpText('after', SAME_ENVIRONMENT)
+    .addOption(cli.TENANT_OPTION)
+    .addOption(cli.NEEDED_RECIPIENT_OPTION)
+    .requiredOption('--out <file>', cli.NEW_FILE, cli.readNewFile)
+    .addOption(cli.JSON_OPTION)
+    .addHelpText('after', cli.SAME_ENVIRONMENT)
     .action((options, command: Command) => {
-      assertOneOutput(command, [options.out], options)
-      return succeed(recoveryKit(commandConfig(), options))
+      cli.assertOneOutput(command, [options.out], options)
+      return cli.succeed(recoveryKit(cli.commandConfig(), options))
     })
 }
 
-interface KitOptions {
-  tenant: string // the tenant's name or id
-  recipient: string[]
-  out: string
-  json: boolean
-}
+type KitOptions = cli.OfTenant & { recipient: string[]; out: string }
 
 interface Kit {
   owner: FoundTenant
@@ -65,7 +49,7 @@ async function recoveryKit(config: Config, { tenant, recipient, out, json }: Kit
   if (json) printJson({ file: resolve(out), tenant_id: owner.tenant_id, exported, left_out, failed })
   else {
     const what = `${counted(exported, 'key')} of ${describeTenant(owner)}`
-    if (out !== STANDARD_STREAM)
+    if (out !== cli.STANDARD_STREAM)
       print(`${what} in ${resolve(out)}. Whoever opens it opens all that they ever protected.`)
     if (left_out > 0)
       printBeside(out, `Left out: ${counted(left_out, 'key')} that destruction has taken, or waits for.`)
@@ -97,7 +81,7 @@ async function makeKit(services: Services, owner: FoundTenant): Promise<Kit> {
   }
   if (lines.length === 0) {
     const reason = kit.failed.map(({ error }) => error)[0] ?? 'it has none'
-    throw new CommandError(`No key of ${describeTenant(owner)} can be exported: ${reason}.`)
+    throw new cli.CommandError(`No key of ${describeTenant(owner)} can be exported: ${reason}.`)
   }
   return { ...kit, text: lines.join(''), exported: lines.length }
 }

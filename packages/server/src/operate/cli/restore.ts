@@ -4,10 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEnd } from '@eaas/audit/node'
-import { counted } from '@eaas/protocol'
+import { counted, visible } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../../core/config.js'
-import { openStore } from '../../core/store/open-store.js'
+import type { RootKeyProvider } from '../../core/crypto/root-key.js'
+import { openStore, type Store } from '../../core/store/open-store.js'
 import { UnusableDataDirectoryError } from '../../embedded/database.js'
 import { assertOpens } from '../../installation-secrets.js'
 import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
@@ -18,7 +19,7 @@ import { asOwner } from './advice.js'
 import { openBackup } from './backup-file.js'
 import { commandConfig, JSON_OPTION, NOT_VALID, readInputFile, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { print, printJson, reportLeftOut, showProgress } from './output.js'
+import { print, printJson, showProgress } from './output.js'
 import { withServices } from './with-services.js'
 
 export function addRestore(program: Command): void {
@@ -43,10 +44,7 @@ export function addRestore(program: Command): void {
     .action((file, options) => (options.check ? check : restore)(commandConfig(), file, options))
 }
 
-interface RestoreOptions {
-  identity?: string
-  json: boolean
-}
+type RestoreOptions = { identity?: string; json: boolean }
 
 async function restore(config: Config, file: string, options: RestoreOptions): Promise<void> {
   const release = beforeEnd(() => process.stderr.write('eaas: interrupted: the database is empty, or has every row\n'))
@@ -59,27 +57,38 @@ async function restore(config: Config, file: string, options: RestoreOptions): P
   )
 }
 
-/** Restores into the configured database; the configured root key must open it. */
+/** The configured root key must open the database. */
 async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<WrittenRows> {
   const provider = await providerOf(config)
   const chunks = await openBackup(file, identity)
   const store = await openStore(config, { beside: false, mayCreate: true, onFailure: failWithoutDatabase })
-  const progress = showProgress('restore:')
   try {
-    const writing = writeAllRows(store.sql, chunks, {
-      directory: MIGRATIONS_DIRECTORY,
-      check: (transaction) => assertOpens(transaction, provider),
-      onRows: (rows) => progress(counted(rows, 'row')),
-    })
-    const written = await asOwner(writing).finally(progress.done)
-    reportLeftOut(written.leftOut)
-    return written
+    return await asOwner(fillDatabase(store, chunks, { provider, what: 'restore:' }))
   } finally {
     await store.close()
   }
 }
 
-/** Restores into a temporary database and verifies it there: nothing of the installation is touched. */
+/** Fills an empty database with all rows, which the root key must open. `what` names the work in its progress. */
+export async function fillDatabase(
+  { sql }: Store,
+  chunks: AsyncIterable<Uint8Array>,
+  { provider, what }: { provider: RootKeyProvider; what: string },
+): Promise<WrittenRows> {
+  const progress = showProgress(what)
+  const written = await writeAllRows(sql, chunks, {
+    directory: MIGRATIONS_DIRECTORY,
+    check: (transaction) => assertOpens(transaction, provider),
+    onRows: (rows) => progress(counted(rows, 'row')),
+  }).finally(progress.done)
+  if (written.leftOut.length > 0) {
+    const columns = written.leftOut.map(visible).join(', ')
+    process.stderr.write(`eaas: these columns are not of eaas and were left out: ${columns}\n`)
+  }
+  return written
+}
+
+/** Touches nothing of the installation. */
 async function check(config: Config, file: string, options: RestoreOptions): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'eaas-restore-')).catch(throwOfTemporary)
   const release = beforeEnd(() => rmSync(dataDir, { recursive: true, force: true }))
@@ -91,9 +100,7 @@ async function check(config: Config, file: string, options: RestoreOptions): Pro
     const progress = showProgress('verified')
     const onProgress = (name: string, entries: number) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`)
     const verifying = withServices(trial, (services) => verifyAll(services, { onProgress }))
-    const { verdicts, unverified } = await verifying.finally(progress.done)
-    const invalid = verdicts.filter(({ valid }) => !valid)
-    const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)
+    const { verdicts, invalid, unverified, entries } = await verifying.finally(progress.done)
     const isValid = invalid.length + unverified.length === 0
     if (!isValid) process.exitCode = NOT_VALID
     if (options.json) return printJson({ valid: isValid, ...view(file, restored), logs: verdicts, entries })

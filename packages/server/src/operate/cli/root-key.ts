@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { STANDARD_STREAM } from '@eaas/audit/command'
 import { beforeEnd } from '@eaas/audit/node'
 import { counted } from '@eaas/protocol'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
@@ -19,23 +18,11 @@ import { readCommandLine } from '../../root-keys/program.js'
 import { ASK } from '../../root-keys/shares.js'
 import { rotateRootKey } from '../operations/rotate-root-key.js'
 import { asOwner } from './advice.js'
-import {
-  assertOneOutput,
-  commandConfig,
-  JSON_OPTION,
-  NEW_FILE,
-  RECIPIENT_OPTION,
-  readInputFile,
-  readKeptPath,
-  readNewFile,
-  readPositive,
-  SAME_ENVIRONMENT,
-} from './command.js'
+import * as cli from './command.js'
 import { print, printJson } from './output.js'
 import { withServices } from './with-services.js'
 
-// What a root key is rotated to, by the name of the option's value. A root key itself as an option would show in the
-// list of processes.
+// By the name of the option's value. A root key itself as an option would show in the list of processes.
 const TARGETS = [
   { value: 'path', kind: 'file' },
   { value: 'command', kind: 'command' },
@@ -45,8 +32,7 @@ const TARGETS = [
   { value: 'arn', kind: 'aws-kms' },
 ] as const satisfies { value: string; kind: RootKeySetting['kind'] }[]
 
-// Printed if the command ends between the commit and its acknowledgement: an operator who then deletes the wrong root
-// key loses everything.
+// Printed if the command ends before the commit is acknowledged: who then deletes the wrong root key loses everything.
 const UNKNOWN_ROTATION =
   'It is unknown whether the root key was replaced, and it still may be. Keep both root keys, and once the database answers, see with each which one opens it: eaas root-key status'
 
@@ -63,12 +49,12 @@ export function addRootKey(program: Command): void {
     .description(
       'Generate a root key for a new installation: in a file, encrypted to recipients, or in shares. Opens no database, and never prints the key.',
     )
-    .requiredOption('--out <path>', `${NEW_FILE}; with --shares a new folder`, readNewFile)
-    .addOption(RECIPIENT_OPTION)
-    .option('--shares <number>', 'split it into this many shares, one for each recipient', readPositive)
-    .option('--threshold <number>', 'how many of the shares open it', readPositive)
-    .option('--from <file>', 'take the root key of this file instead of a new one', readInputFile)
-    .addOption(JSON_OPTION)
+    .requiredOption('--out <path>', `${cli.NEW_FILE}; with --shares a new folder`, cli.readNewFile)
+    .addOption(cli.RECIPIENT_OPTION)
+    .option('--shares <number>', 'split it into this many shares, one for each recipient', cli.readPositive)
+    .option('--threshold <number>', 'how many of the shares open it', cli.readPositive)
+    .option('--from <file>', 'take the root key of this file instead of a new one', cli.readInputFile)
+    .addOption(cli.JSON_OPTION)
     .addHelpText('after', GENERATE_HELP)
     .action((options: GenerateOptions, command: Command) => {
       const { shares, threshold } = options
@@ -76,8 +62,8 @@ export function addRootKey(program: Command): void {
         return command.error('error: --shares and --threshold go together')
       }
       const split = shares === undefined || threshold === undefined ? undefined : { shares, threshold }
-      assertOneOutput(command, [options.out], options)
-      if (options.out === STANDARD_STREAM && (split || options.recipient === undefined))
+      cli.assertOneOutput(command, [options.out], options)
+      if (options.out === cli.STANDARD_STREAM && (split || options.recipient === undefined))
         command.error("error: option '--out': standard output gets a root key only whole and encrypted (--recipient)")
       return rootKeyGenerate(options, split)
     })
@@ -85,9 +71,9 @@ export function addRootKey(program: Command): void {
   rootKey
     .command('status')
     .description('Show where the root key is, which store keys it wraps, and how many rows each of them seals.')
-    .addOption(JSON_OPTION)
-    .addHelpText('after', SAME_ENVIRONMENT)
-    .action(({ json }) => rootKeyStatus(commandConfig(), { json }))
+    .addOption(cli.JSON_OPTION)
+    .addHelpText('after', cli.SAME_ENVIRONMENT)
+    .action(({ json }) => rootKeyStatus(cli.commandConfig(), { json }))
 
   addPkcs11(rootKey)
 
@@ -96,20 +82,20 @@ export function addRootKey(program: Command): void {
     .description(
       'Replace the root key, while servers run. Takes a second, whatever the number of keys; every start from then on needs the new one. On PostgreSQL, run it as the owner of the tables.',
     )
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .addHelpText(
       'after',
       `
 Say by one of the options where the new root key is. A start takes it from the variable of the same name:
 ${TARGETS.map(({ kind }) => ROOT_KEY_VARIABLES[kind]).join(', ')}.
-${SAME_ENVIRONMENT}`,
+${cli.SAME_ENVIRONMENT}`,
     )
   const targets = TARGETS.map(({ value, kind }) => ({
     kind,
     option: new Option(`--to-${kind} <${value}>`, VARIABLES[ROOT_KEY_VARIABLES[kind]]),
   }))
   for (const { kind, option } of targets) {
-    if (kind === 'file') option.argParser(readKeptPath)
+    if (kind === 'file') option.argParser(cli.readKeptPath)
     const others = targets.filter((target) => target.option !== option)
     rotate.addOption(option.conflicts(others.map((other) => other.option.attributeName())))
   }
@@ -119,7 +105,7 @@ ${SAME_ENVIRONMENT}`,
     if (!target) return rotate.error(`error: name where the new root key is: ${names}`)
     const { kind, option } = target
     const value = named[option.attributeName()] ?? ''
-    const config = commandConfig()
+    const config = cli.commandConfig()
     const setting = { kind, value: kind === 'file' ? resolve(value) : value, login: config.transitLogin }
     return rootKeyRotate(config, setting, { json })
   })
@@ -137,7 +123,7 @@ interface GenerateOptions {
 async function rootKeyGenerate(options: GenerateOptions, split: RootKeyForm['split']): Promise<void> {
   const { out, from, recipient: recipients = [], json } = options
   const { files, set } = await makeRootKey({ path: out, recipients, split, from })
-  if (out === STANDARD_STREAM) return
+  if (out === cli.STANDARD_STREAM) return
   const path = resolve(out)
   if (json) return printJson(set === undefined ? { file: path } : { files, set, threshold: split?.threshold })
   const what = from === undefined ? 'A new root key' : `The root key of ${from}`
@@ -231,12 +217,12 @@ function warnOfRelative({ kind, value }: RootKeySetting): void {
 
 type What = 'generate' | 'wrap' | 'unwrap'
 
-/** Adds `eaas root-key pkcs11`: a program for EAAS_ROOT_KEY_EXEC, whose root key is in an HSM. */
+/** A program for EAAS_ROOT_KEY_EXEC, whose root key is in an HSM. */
 function addPkcs11(rootKey: Command): void {
   rootKey
     .command('pkcs11')
     .description('Use a root key that an HSM holds, by pkcs11-tool of OpenSC. Reads no other settings.')
-    .requiredOption('--module <path>', "the HSM's PKCS#11 library", readKeptPath)
+    .requiredOption('--module <path>', "the HSM's PKCS#11 library", cli.readKeptPath)
     .requiredOption('--token <label>', 'its token')
     .requiredOption('--id <hex>', 'the id of the key, such as 01', readKeyId)
     .requiredOption('--pin-file <file>', "a file with the user's PIN, its whole path", readWholePath)

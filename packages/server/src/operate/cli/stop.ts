@@ -7,18 +7,13 @@ const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 const CLOSED_MS = 10_000
 /** How much earlier the process ends than that, in milliseconds: a busy machine may delay its timers. */
 const SPARE_MS = 500
-// How long the database may take to close in the end, in milliseconds: unclosed, the embedded one would leave its
-// socket and lock behind.
+// Milliseconds for the database to close: unclosed, the embedded one would leave its socket and lock behind.
 const CLOSE_DEADLINE_MS = 1_000
-// How long calls under way, jobs and the last checkpoints may take before the process ends anyway, in milliseconds.
-// Calls are cut off after five seconds. The rest has no deadline of its own: behind locked tables several statements in
-// a row wait four seconds each.
+// Milliseconds for calls, which are cut off after five seconds, jobs and the last checkpoints: behind locked tables
+// several statements in a row wait four seconds each.
 const STOP_DEADLINE_MS = CLOSED_MS - SPARE_MS - CLOSE_DEADLINE_MS
 
-/**
- * Calls `stop` at the first signal; a second signal ends the process at once. SIGHUP calls `reload`, but `stop` on a
- * terminal: it says that the terminal was closed, and nobody could stop the server from there any more.
- */
+/** A second signal ends the process at once. SIGHUP reloads, but on a terminal, which was closed then, it stops. */
 export function onSignals({ stop, reload }: { stop: (signal: NodeJS.Signals) => void; reload: () => void }): void {
   const signals = process.stdin.isTTY ? ([...STOP_SIGNALS, 'SIGHUP'] as const) : STOP_SIGNALS
   const once = (signal: NodeJS.Signals) => {
@@ -31,7 +26,7 @@ export function onSignals({ stop, reload }: { stop: (signal: NodeJS.Signals) => 
 
 type Closing = Pick<Server, 'app' | 'installation' | 'keepWitnessed'>
 
-/** Closes the server, and ends the process when that is done or has taken too long. */
+/** Ends the process when the server is closed, or that has taken too long. */
 export function closeAndExit(server: Closing): void {
   const { app } = server
   setTimeout(() => leave(server), STOP_DEADLINE_MS).unref()

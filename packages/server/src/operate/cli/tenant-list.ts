@@ -5,34 +5,23 @@ import { INSTALLATION_ID, readJson, visible, visibleLine } from '@eaas/protocol'
 import { type Config, ConfigError, readConfig } from '../../core/config.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import { authenticTenant, type OperatorTenant, viewForOperator } from '../../operators/tenants.js'
+import type { Format } from './command.js'
 import { print, printJson, table } from './output.js'
 import { messageOf, withServices } from './with-services.js'
 
-interface Format {
-  json: boolean
-}
-
-/** A tenant, with the installation where there are several. */
 type Listed = OperatorTenant & { installation?: string }
 
 interface Found {
   tenants: Listed[]
-  /** of any other row only the id is reported */
-  failed: { installation?: string; tenant_id?: string; error: string }[]
+  failed: { installation?: string; tenant_id?: string; error: string }[] // of any other row only the id is reported
 }
 
-/**
- * Prints every tenant; returns true if all of their rows are as the server wrote them, and no tenant in the
- * installation's log is missing.
- */
+/** Returns true if every row is as the server wrote it, and no tenant in the installation's log is missing. */
 export async function tenantList(config: Config, format: Format): Promise<boolean> {
   return printFound(await findIn(config), format)
 }
 
-/**
- * Prints the tenants of all installations in a file, as `tenantList` does. Returns false too if an installation could
- * not be read, or if two serve one tenant.
- */
+/** As `tenantList`; returns false too if an installation could not be read, or if two serve one tenant. */
 export async function tenantListAll(file: string, format: Format): Promise<boolean> {
   const all: Found = { tenants: [], failed: [] }
   const serving = new Map<string, string>()
@@ -113,12 +102,10 @@ function printFound({ tenants, failed }: Found, { json }: Format): boolean {
   return failed.length === 0
 }
 
-/** Whether the server may see plaintext of a tenant. */
 export function mode({ envelope_only }: OperatorTenant): string {
   return envelope_only ? 'envelope only' : 'server mode open'
 }
 
-/** How many encrypt calls of server mode a tenant may make in a month. */
 export function quota({ monthly_encrypt_quota }: OperatorTenant): string {
   return monthly_encrypt_quota === null ? 'no limit' : String(monthly_encrypt_quota)
 }

@@ -9,15 +9,8 @@ import { describeTenant, getTenant, withServices } from './with-services.js'
 
 const MOST_ADDRESS = 255
 
-interface MoveOptions {
-  to: string
-  toConfig?: string
-  address?: string
-  undo: boolean
-  json: boolean
-}
+type MoveOptions = { to: string; toConfig?: string; address?: string; undo: boolean; json: boolean }
 
-/** Adds `eaas tenant move`. */
 export function addTenantMove(tenant: Command): void {
   tenant
     .command('move')

@@ -5,29 +5,9 @@ import type { Config } from '../../core/config.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { DatabaseDeadlineError } from '../../core/store/deadline.js'
-import {
-  CREATE_DEADLINE_MS,
-  createTenant,
-  findNameFault,
-  type NewTenant,
-  type OperatorTenant,
-  type Reason,
-  readTenantForOperator,
-  resumeTenant,
-  suspendTenant,
-  updateTenant,
-} from '../../operators/tenants.js'
+import * as tenants from '../../operators/tenants.js'
 import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
-import {
-  commandConfig,
-  JSON_OPTION,
-  REASON_OPTION,
-  readBoolean,
-  readKeptPath,
-  readName,
-  SAME_ENVIRONMENT,
-  succeed,
-} from './command.js'
+import * as cli from './command.js'
 import { linesOf, print, printJson, printOnce, showProgress } from './output.js'
 import { mode, quota, tenantList, tenantListAll } from './tenant-list.js'
 import { addTenantMove } from './tenant-move.js'
@@ -43,15 +23,20 @@ export function addTenant(program: Command): void {
   const tenant = program
     .command('tenant')
     .description('Manage tenants. Works whether or not a server is running.')
-    .addHelpText('afterAll', SAME_ENVIRONMENT)
+    .addHelpText('afterAll', cli.SAME_ENVIRONMENT)
 
   tenant
     .command('create')
     .description('Create a tenant and print its first API key, which is shown only once.')
     .requiredOption('--name <name>', 'name of the tenant, 1 to 255 characters, not a UUID', readTenantName)
-    .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean, true)
-    .addOption(JSON_OPTION)
-    .action((options) => tenantCreate(commandConfig(), options))
+    .option(
+      '--envelope-only <boolean>',
+      'false opens server mode: the server then sees plaintext',
+      cli.readBoolean,
+      true,
+    )
+    .addOption(cli.JSON_OPTION)
+    .action((options) => tenantCreate(cli.commandConfig(), options))
 
   tenant
     .command('list')
@@ -59,25 +44,25 @@ export function addTenant(program: Command): void {
     .option(
       '--all <file>',
       'of all installations in this file: a JSON object of names and configuration files',
-      readKeptPath,
+      cli.readKeptPath,
     )
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .action(({ all, json }) =>
-      succeed(all === undefined ? tenantList(commandConfig(), { json }) : tenantListAll(all, { json })),
+      cli.succeed(all === undefined ? tenantList(cli.commandConfig(), { json }) : tenantListAll(all, { json })),
     )
 
   tenant
     .command('show')
     .description('Print one tenant.')
     .argument('<tenant>', 'name or id')
-    .addOption(JSON_OPTION)
-    .action((name, options) => printTenant(name, options, readTenantForOperator()))
+    .addOption(cli.JSON_OPTION)
+    .action((name, options) => printTenant(name, options, tenants.readTenantForOperator()))
 
   tenant
     .command('set')
     .description("Change a tenant's settings; that tenant's own audit log records the change.")
     .argument('<tenant>', 'name or id')
-    .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean)
+    .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', cli.readBoolean)
     .option('--monthly-encrypt-quota <number>', 'encrypt calls a month in server mode, or none', readQuota)
     .addOption(
       new Option(
@@ -85,11 +70,11 @@ export function addTenant(program: Command): void {
         'how server mode reads a plaintext if the call does not say (default: utf8)',
       ).choices(wire.PLAINTEXT_ENCODINGS),
     )
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .action((name, { envelopeOnly, monthlyEncryptQuota: quota, plaintextEncoding, json }) => {
       const monthly_encrypt_quota = quota === 'none' ? null : quota
       const changes = { envelope_only: envelopeOnly, monthly_encrypt_quota, plaintext_encoding: plaintextEncoding }
-      return printTenant(name, { json }, updateTenant(changes))
+      return printTenant(name, { json }, tenants.updateTenant(changes))
     })
 
   for (const change of ['suspend', 'resume'] as const) {
@@ -97,9 +82,9 @@ export function addTenant(program: Command): void {
       .command(change)
       .description(`${STATUS_CHANGES[change]} The tenant's log records it.`)
       .argument('<tenant>', 'name or id')
-      .addOption(REASON_OPTION)
-      .addOption(JSON_OPTION)
-      .action((name, options) => tenantSetStatus(commandConfig(), name, { change, ...options }))
+      .addOption(cli.REASON_OPTION)
+      .addOption(cli.JSON_OPTION)
+      .action((name, options) => tenantSetStatus(name, { change, ...options }))
   }
 
   addTenantMove(tenant)
@@ -114,13 +99,13 @@ export function addTenant(program: Command): void {
       '--confirm <name>',
       "the tenant's name, repeated: data encrypted under its keys can't be decrypted afterwards",
     )
-    .addOption(REASON_OPTION)
-    .addOption(JSON_OPTION)
-    .action((name, options) => succeed(tenantDelete(commandConfig(), name, options)))
+    .addOption(cli.REASON_OPTION)
+    .addOption(cli.JSON_OPTION)
+    .action((name, options) => cli.succeed(tenantDelete(cli.commandConfig(), name, options)))
 }
 
 function readTenantName(text: string): string {
-  const fault = findNameFault(readName(text))
+  const fault = tenants.findNameFault(cli.readName(text))
   if (fault !== undefined) throw new InvalidArgumentError(`It ${fault}.`)
   return text
 }
@@ -134,20 +119,16 @@ function readQuota(text: string): number | 'none' {
   return quota
 }
 
-interface Format {
-  json: boolean
-}
-
 async function tenantCreate(
   config: Config,
-  { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
+  { name, envelopeOnly, json }: cli.Format & { name: string; envelopeOnly: boolean },
 ): Promise<void> {
   const create = (services: Services) =>
-    createTenant(services, { name, envelope_only: envelopeOnly }).catch((error: unknown) => {
+    tenants.createTenant(services, { name, envelope_only: envelopeOnly }).catch((error: unknown) => {
       if (!(error instanceof DatabaseDeadlineError)) throw error
       throw new Refusal(
         'E_UNAVAILABLE',
-        `the database did not acknowledge the tenant within ${CREATE_DEADLINE_MS / 1_000} s; a synchronous standby may be missing ` +
+        `the database did not acknowledge the tenant within ${tenants.CREATE_DEADLINE_MS / 1_000} s; a synchronous standby may be missing ` +
           '(eaas doctor). Run eaas tenant list before you repeat this; if the tenant exists, create an API key for it with eaas api-key create',
       )
     })
@@ -161,20 +142,23 @@ async function tenantCreate(
   )
 }
 
-async function printTenant(tenant: string, { json }: Format, operation: Operation<OperatorTenant>): Promise<void> {
-  const { answer } = await performIn(commandConfig(), tenant, operation)
+async function printTenant(
+  tenant: string,
+  { json }: cli.Format,
+  operation: Operation<tenants.OperatorTenant>,
+): Promise<void> {
+  const { answer } = await performIn({ tenant }, operation)
   if (json) printJson(answer)
   else print(...describeTenant(answer))
 }
 
 async function tenantSetStatus(
-  config: Config,
   tenant: string,
-  { change, json, ...reason }: Format & Reason & { change: 'suspend' | 'resume' },
+  { change, json, ...reason }: cli.Format & tenants.Reason & { change: 'suspend' | 'resume' },
 ): Promise<void> {
-  const operation = change === 'suspend' ? suspendTenant(reason) : resumeTenant(reason)
+  const operation = change === 'suspend' ? tenants.suspendTenant(reason) : tenants.resumeTenant(reason)
   let before: string | undefined
-  const { answer: changed } = await performIn(config, tenant, (context) => {
+  const { answer: changed } = await performIn({ tenant }, (context) => {
     before = context.state.tenant.status // the last decision counts
     return operation(context)
   })
@@ -186,11 +170,11 @@ async function tenantSetStatus(
   print(`Tenant ${name} (${tenant_id}) is ${status} already${effect}. ${recorded} was recorded.`)
 }
 
-/** Deletes a suspended tenant; without `confirm`, prints what it would delete and returns false. */
+/** Without `confirm`, prints what it would delete and returns false. */
 async function tenantDelete(
   config: Config,
   tenant: string,
-  { confirm, json, ...reason }: Format & Reason & { confirm?: string },
+  { confirm, json, ...reason }: cli.Format & tenants.Reason & { confirm?: string },
 ): Promise<boolean> {
   return withServices(config, async (services) => {
     const { tenant_id } = await getTenant(services, tenant)
@@ -229,7 +213,7 @@ function describeDeletion({ tenant, keys, versions, api_keys, last_entry }: Dele
   ]
 }
 
-function describeTenant(tenant: OperatorTenant): string[] {
+function describeTenant(tenant: tenants.OperatorTenant): string[] {
   return linesOf(
     `name              ${visible(tenant.name)}`,
     `id                ${tenant.tenant_id}`,
@@ -241,7 +225,7 @@ function describeTenant(tenant: OperatorTenant): string[] {
   )
 }
 
-function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string[] {
+function describeNewTenant({ tenant_id, name, envelope_only, api_key }: tenants.NewTenant): string[] {
   return [
     `Tenant ${visible(name)} (${tenant_id}) was created${envelope_only ? '' : ', with server mode open'}.`,
     'Its API key, which is shown only once:',

@@ -17,7 +17,7 @@ import { createWitnessEmitter } from '../../guard/jobs/emit-checkpoints.js'
 import { watchesOf } from '../../guard/watch/head-watch.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 import { type Installation, openInstallation } from '../../installation.js'
-import type { LogChoice } from './command.js'
+import { commandConfig, type LogChoice } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 
 interface OpenedBy {
@@ -27,10 +27,7 @@ interface OpenedBy {
   onAlarm?: typeof printAlarm // called with each alarm; by default it is printed to standard error
 }
 
-/**
- * Opens the installation, beside a server if one runs, does the work and closes it. Creates an installation only with
- * `mayCreate`: a command in the wrong directory should fail and leave nothing there.
- */
+/** Without `mayCreate`, a command in the wrong directory fails and leaves nothing there. */
 export async function withServices<T>(
   config: Config,
   work: (services: Services) => Promise<T>,
@@ -85,8 +82,8 @@ function printAlarm(message: string, details: Record<string, unknown>): void {
   process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`)
 }
 
-// Without a running server, nothing else witnesses what a command writes before an attacker undoes it. A file that does
-// not exist yet is left to the server, whose user must be able to write it.
+// Without a server, nothing else witnesses what a command writes before an attacker undoes it. A missing file is left
+// to the server, whose user must be able to write it.
 async function keepCommitted({ committer, signingKey, now }: Services, file: string | undefined): Promise<void> {
   if (file === undefined || file === STANDARD_OUTPUT || !existsSync(file)) return
   const committed = [...watchesOf(committer).all()].filter(({ hasCommitted }) => hasCommitted)
@@ -113,13 +110,12 @@ function userName(): string {
   }
 }
 
-/** The message of an error and its causes, in one sentence. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`
 }
 
-/** The tenant that a command is about, or the installation: the name and id of the authenticated row. */
+/** The name and id of the authenticated row. */
 export type FoundTenant = Pick<TenantRow, 'tenant_id' | 'name'>
 
 /** Names a tenant to the operator, who checks that it is the intended one. */
@@ -133,14 +129,14 @@ export async function getLogOwner(services: Services, { tenant = '', installatio
   return installation ? { tenant_id: INSTALLATION_ID, name: 'installation' } : getTenant(services, tenant)
 }
 
-/** Runs an operation in a tenant given by its name or id. @throws Refusal, TamperedRowError */
+/** @throws Refusal, TamperedRowError */
 export function performIn<Answer>(
-  config: Config,
-  tenant: string,
+  log: LogChoice,
   operation: Operation<Answer>,
+  config = commandConfig(),
 ): Promise<{ owner: FoundTenant; answer: Answer }> {
   return withServices(config, async (services) => {
-    const owner = await getTenant(services, tenant)
+    const owner = await getLogOwner(services, log)
     return { owner, answer: await performAsSystem(services, owner.tenant_id, operation) }
   })
 }
@@ -154,7 +150,7 @@ export async function recordOperation(services: Services, note: EntryNote): Prom
   }
 }
 
-/** Gets a tenant by its name or id. @throws Refusal E_NOT_FOUND, TamperedRowError */
+/** @throws Refusal E_NOT_FOUND, TamperedRowError */
 export async function getTenant(services: Services, tenant: string): Promise<FoundTenant> {
   const found = await findTenant(services, tenant)
   if (found !== undefined) return found
@@ -162,9 +158,8 @@ export async function getTenant(services: Services, tenant: string): Promise<Fou
 }
 
 /**
- * Finds a tenant by its name or id. An id is tried first, because another tenant may have it as its name. A name must
- * be that of the authenticated row: the owner of the database can swap names for one statement.
- * @throws TamperedRowError
+ * An id is tried first, because another tenant may have it as its name. A name must be that of the authenticated row:
+ * the owner of the database can swap names for one statement. @throws TamperedRowError
  */
 export async function findTenant(
   { sql, states }: Pick<Services, 'sql' | 'states'>,
