@@ -28,7 +28,7 @@ import {
 import { followHeads, LATER_AT_ONCE, readLater } from './watch/follow.js'
 import { watchesOf } from './watch/head-watch.js'
 import { changedAnchored, earliestOf, followAll, isSame } from './watch/judge.js'
-import { AnchorFault, lockAnchorHeads } from './watch/newest-anchor.js'
+import { AnchorFault, readAnchorIn } from './watch/newest-anchor.js'
 
 export interface AnchorOptions {
   notes?: readonly EntryNote[] // entries to write before the anchor
@@ -43,9 +43,9 @@ export interface AnchorOptions {
 }
 
 /**
- * In a transaction of its own; false if every head is covered already. Refuses if a head is missing, forged, or behind
- * its entries or what was witnessed, or if a tenant has an alarm: such an anchor would prove less than it seems to.
- * @throws ChainAlarmError then, Refusal, AuditWriteError
+ * In a transaction of its own; false if every head is covered already. Refuses where a tenant would have to stay
+ * covered as before: such an anchor would prove less than it seems to. @throws ChainAlarmError, Refusal,
+ * AuditWriteError
  */
 export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
   if (!options?.afresh) await followChanged(services, options?.followMs ?? Number.POSITIVE_INFINITY)
@@ -85,16 +85,14 @@ async function clearHeads(sql: Transaction): Promise<AnchoredHead[]> {
   return []
 }
 
-/**
- * Locks the installation's head against other anchors, and reads the anchored heads; raises the alarm if they can't be
- * proven. @throws ChainAlarmError
- */
+/** Locks the installation's head against other anchors; an unproven anchor is an alarm. @throws ChainAlarmError */
 export async function lockAnchored(
   { committer, installationKey }: Pick<Services, 'committer' | 'installationKey'>,
   sql: Transaction,
 ): Promise<AnchoredHead[]> {
   try {
-    return await lockAnchorHeads(sql, installationKey)
+    await lockHead(sql, INSTALLATION_ID)
+    return (await readAnchorIn(sql, installationKey))?.heads ?? []
   } catch (error) {
     if (!(error instanceof AnchorFault)) throw error
     const own = watchesOf(committer).get(INSTALLATION_ID)
@@ -208,8 +206,7 @@ interface Judged {
   isAccepted: boolean // a rollback of it is being accepted
 }
 
-// The head that the anchor can cover, or why not: a stored hash proves nothing, so each log is followed from what the
-// last anchor covers and this process knows to exactly that head.
+// The head to cover, or why not: a stored hash proves nothing, so each log is followed to exactly that head.
 async function proveHeads(
   services: Services,
   sql: Transaction,

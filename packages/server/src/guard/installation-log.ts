@@ -1,5 +1,4 @@
-// The installation's own log (anchor.md): changes of tenants, purges, starts and stops. A chain under an id that no
-// tenant has. Its head is the last one that a transaction locks.
+// The installation's own log (anchor.md), under an id that no tenant has. A transaction locks its head last.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Clock } from '../core/audit/append/clock.js'
 import { appendToLocked } from '../core/audit/append/send-appends.js'
@@ -32,10 +31,7 @@ export async function beginInstallationLog(
   await append(sql, genesis, { auditKey, clock, time, caller: systemCaller({ actor }), notes: [note] })
 }
 
-/**
- * In the migration's transaction, even if the log is ahead of the clock: the command that resolves that migrates too.
- * @throws AuditWriteError if the head is missing or forged
- */
+/** Even if the log is ahead of the clock: the command that resolves that migrates too. @throws AuditWriteError */
 export async function recordMigration(
   sql: Transaction,
   { auditKey, clock, actor, note }: { auditKey: AuditKey; clock: Clock; actor: string; note: EntryNote },

@@ -1,5 +1,4 @@
-// Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. If one does not answer,
-// nothing changes for callers: the next one that answers shows the same.
+// Has witnesses cosign the tree of the installation's log (tree.md). The next answer makes up for one that is missing.
 import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
@@ -30,10 +29,7 @@ interface AskingOptions {
   signal?: AbortSignal | undefined // aborted when the server stops: unanswered requests are given up
 }
 
-/**
- * Asks all at once for the tree that ends with the head. @throws if the head is not the server's or the entries do not
- * lead to it
- */
+/** Asks all at once. @throws if the head is not the server's or the entries do not lead to it */
 export async function askWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
   head: Head,
@@ -58,10 +54,7 @@ export async function askWitnesses(
   return { outcomes, note, hashes }
 }
 
-/**
- * Offers each witness the tree that it cosigned last, never a larger one: a copy of the database must not get entries
- * cosigned that only the copy has. @throws as `askWitnesses`
- */
+/** Offers no tree larger than the one cosigned last: a copy of the database must not get its own entries cosigned. */
 export async function compareWithWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
   head: Head,

@@ -17,9 +17,7 @@ const REFUSING_TABLES =
 const CHANGED_TABLES =
   'the owner of the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
-type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'harmless' | 'settings'>
-
-interface TableComparison extends TableDifferences {
+interface TableComparison extends Omit<SchemaDifferences, 'beside' | 'digest'> {
   /** those that were not accepted; another version counts as one, because what else differs is not known then */
   differences: number
   isNews: boolean // whether this differs from the previous comparison, `harmless` apart
@@ -28,10 +26,7 @@ interface TableComparison extends TableDifferences {
   isOtherVersion: boolean // a newer server has migrated it meanwhile, or an attacker prevents the comparison
 }
 
-/**
- * Whatever a call finds, the server continues: the watch of the logs notices what a change does to them, and stopping
- * would let the owner of the tables stop every server.
- */
+/** Whatever differs, the server continues: stopping would let the owner of the tables stop every server. */
 export function createTableComparison({
   sql,
   installationKey,

@@ -18,9 +18,8 @@ const LINE_FEED = 0x0a
 export type WrittenHeads = Map<string, readonly KeptHead[]>
 
 /**
- * Each call writes checkpoints of logs that grew, and at least what this process witnessed, whatever the list of heads
- * shows. A tenant whose log cannot be signed is reported and does not stop the others; a file that cannot be written
- * ends the call. A head in `written` is compared, but gets no second line.
+ * Of logs that grew, and at least of what this process witnessed, whatever the list of heads shows. A tenant whose log
+ * cannot be signed is reported and does not stop the others. A head in `written` gets no second line.
  */
 export function createCheckpointEmitter(
   services: Services,
@@ -113,10 +112,7 @@ function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
   )
 }
 
-/**
- * The head is compared with the witnessed one before it is signed, and is then what the log must continue from. @throws
- * ChainAlarmError, TamperedRowError
- */
+/** The log must continue to the head, and from then on from it. @throws ChainAlarmError, TamperedRowError */
 export async function signHead(
   services: Services,
   tenant_id: string,
@@ -159,10 +155,7 @@ class StuckSinkError extends Error {
 }
 
 /** One line at a time, so that a file that hangs holds one thread. */
-interface Sink {
-  last: Promise<void>
-  isStuck: boolean // a line was not written in time, and still is not
-}
+type Sink = { last: Promise<void>; isStuck: boolean }
 
 const sinks = new Map<string, Sink>()
 
@@ -179,10 +172,7 @@ export function isSinkStuck(): boolean {
   return [...sinks.values()].some(({ isStuck }) => isStuck)
 }
 
-/**
- * A line is on disk when its promise resolves and `onWritten` is called, which also happens for one that is written
- * late: a slow file progresses line by line. @throws StuckSinkError, at once while an earlier line is stuck
- */
+/** `onWritten` is called once the line is on disk, also late, so a slow file progresses. @throws StuckSinkError */
 export function createLineWriter(
   file: string,
   { deadlineMs = WRITE_DEADLINE_MS } = {},

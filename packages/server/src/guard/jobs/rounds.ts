@@ -59,8 +59,7 @@ export function createRounds(options: RoundOptions) {
   return {
     compareChains,
     keepWitnessed,
-    // Returns whether the file then has the end of every log. Without a signal, it is the last round of a server that
-    // stops.
+    // Returns whether the file then has the end of every log. A server that stops gives no signal.
     async emitCheckpoints(fail: Fail, signal?: AbortSignal): Promise<boolean> {
       // First, because not all that a round reads is authenticated: an attacker may make it end this process.
       await keepWitnessed(fail)
@@ -213,10 +212,7 @@ interface GrowthCover {
   written: WrittenHeads
 }
 
-/**
- * Anchors logs, and keeps their ends, once they grew far: the next start follows each from there, and refuses the
- * tenant's calls until then.
- */
+/** For logs that grew far: the next start follows each from there, and refuses the tenant's calls until then. */
 export function createGrowthCover(
   { committer }: Pick<Services, 'committer'>,
   { anchor, keep, written }: GrowthCover,

@@ -1,5 +1,4 @@
-// Lists all tenants, compared with the installation's log: the database administrator can hide a row from one
-// statement, and work on every tenant would then leave one out.
+// Lists all tenants, also by the installation's log: the database administrator can hide a row from one statement.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { Services } from '../../core/runner/operation.js'

@@ -183,8 +183,7 @@ async function acceptOne(
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
-  // This process's alarm counts too, since the row may have been replaced; for a head that is made again, so does all
-  // that is proven here.
+  // This process's alarm counts too, since the row may have been replaced; so does all that is proven, for a new head.
   watch.held.weigh(auditKey)
   const known = fault && watch.held.proven
   const named = (await readServedHere(sql, tenant_id)).ends.get(tenant_id)
@@ -292,9 +291,8 @@ function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
   return new NoAlarm('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
 }
 
-// From the entries, never from a copy (chain.md 10); they were verified through the last one. The acceptance raises the
-// highest policy version that is known above all that the lost head can have had. @throws Refusal E_STATE if that entry
-// is no longer the last one, TamperedRowError if there are several heads
+// From the entries, never from a copy (chain.md 10). @throws Refusal E_STATE if the log has grown since,
+// TamperedRowError if there are several heads
 async function makeHead(
   sql: Transaction,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },

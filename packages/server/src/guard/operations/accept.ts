@@ -22,11 +22,7 @@ import { deleteAlarm, listAcceptanceIds, lockAlarm } from '../store/alarms.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
 import { watchesOf } from '../watch/head-watch.js'
 
-export interface LogAhead {
-  tenant_id: string
-  last_id: number
-  ahead_until: string // the time of that entry
-}
+export type LogAhead = { tenant_id: string; last_id: number; ahead_until: string }
 
 /** The furthest first; the rows are not authenticated here. */
 export async function listLogsAhead({ sql, committer }: Services): Promise<LogAhead[]> {
@@ -108,8 +104,7 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     await deleteAlarm(transaction, tenant_id)
     const { installationKey } = services
     const anchored = (await lockAnchored(services, transaction)).find((head) => head.tenant_id === tenant_id)
-    // The row comes last, and counts even unproven: it can neither make the log seem shorter nor replace what is
-    // proven.
+    // The row counts even unproven: it can neither make the log seem shorter nor, as the last, replace what is proven.
     const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
     const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
     const { raised_at } = alarm
@@ -140,10 +135,7 @@ const SCHEMA_ACCEPTED = 'installation.schema_accepted'
 
 type SchemaAcceptance = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'digest'> & { entry_id: number }
 
-/**
- * Servers and doctor raise no alarm about these differences until one changes. @throws Refusal E_STATE if there is
- * nothing to accept, or an alarm about the installation's log; SchemaVersionError
- */
+/** Counts until one difference changes. @throws Refusal E_STATE if there is nothing to accept; SchemaVersionError */
 export async function acceptSchema(services: Services, { reason }: { reason: string }): Promise<SchemaAcceptance> {
   const { sql, installationKey } = services
   await compareSchemas(sql, MIGRATIONS_DIRECTORY)

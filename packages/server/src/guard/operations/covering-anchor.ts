@@ -17,10 +17,7 @@ import { findEntryHash } from '../../core/store/audit.js'
 import { AnchorFault, readAnchor } from '../watch/newest-anchor.js'
 import { createTreeReader, UnprovenTreeError } from './proven-tree.js'
 
-/**
- * undefined if the tenant is not covered yet, or the installation's log is not as the server wrote it. @throws Refusal
- * E_STATE if none of the demanded entries can be linked
- */
+/** undefined if no genuine anchor covers the tenant. @throws Refusal E_STATE if no demanded entry can be linked */
 export async function findCovering(
   services: Services,
   tenant_id: string,

@@ -1,5 +1,4 @@
-// Makes the tree of the installation's log (formats/tree.md) from computed hashes, before it is signed. A stored hash
-// proves nothing: who controls the database can show another one while it is read.
+// Makes the tree of the installation's log (formats/tree.md) from computed hashes: stored ones prove nothing.
 import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { isHeadGenuine } from '../../core/audit/audit-key.js'
@@ -28,9 +27,8 @@ export class UnprovenTreeError extends Error {
 }
 
 /**
- * Remembers what it proved, so that each later call reads only the entries since; a log that does not continue from
- * that, as after an accepted rollback, is read from its beginning. The function throws UnprovenTreeError, or the
- * signal's reason.
+ * Later calls read only the entries since, unless the log does not continue from there. The function throws
+ * UnprovenTreeError, or the signal's reason.
  */
 export function createTreeReader(): (sql: Queryable, head: Head, options: TreeOptions) => Promise<HashedLeaves> {
   let known = nothingProven()

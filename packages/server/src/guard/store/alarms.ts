@@ -7,8 +7,7 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
 
 export const MAX_REASON = 1_000 // the longest reason of an alarm, in characters
-// Rows that hide an alarm do not help: whoever adds them could delete its row, and the process that found the fault
-// raises it all the same.
+// Whoever adds rows to hide an alarm could delete its row: the process that found the fault raises it all the same.
 const MAX_ALARMS = 10_000
 
 /** By their tenants' ids; the caller checks the MACs. */
@@ -76,10 +75,7 @@ interface ComparedHead {
   head: HeadWithKey | undefined // not authenticated, with the wrapped key that authenticates it
 }
 
-/**
- * Tenants whose log lacks the witnessed entry or whose head is after it. Reads both tables for each tenant, so that it
- * fails while a lock keeps this process from reading one.
- */
+/** Reads both tables for each tenant, so that it fails while a lock keeps this process from reading one. */
 export async function compareWitnesses(
   sql: Queryable,
   witnesses: readonly (Witness & { tenant_id: string })[],

@@ -11,10 +11,7 @@ export interface AnchoredHead extends Head {
   is_contradicted: boolean // whether the log ends before this head, has another entry there, or a purge took it
 }
 
-/**
- * In the order of tenants' ids, in one statement; the caller compares them with the anchor. At most one more than
- * `tenants` is read, which shows that there are too many.
- */
+/** By tenants' ids; the caller compares them with the anchor. At most one more than `tenants` is read. */
 export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<AnchoredHead[]> {
   return sql<AnchoredHead[]>`
     select a.tenant_id, a.last_id, pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.created_at,

@@ -1,6 +1,5 @@
-// Describes the schema as lines: one for each table, column, constraint, index, trigger, rule and policy of ours, and
-// for anything else that acts on our tables. Databases that were migrated alike have the same lines. Reads only the
-// catalogs, and locks no table.
+// Describes our tables, and anything else that acts on them, as lines. Databases that were migrated alike have the same
+// ones. Reads only the catalogs, and locks no table.
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { areTablesSpread, type Sql, type Transaction } from '../../core/store/db.js'
@@ -106,8 +105,7 @@ function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]):
   return renamed
 }
 
-// The digest of alarming differences: a trigger's line remains the same when its function, or its condition, is
-// replaced.
+// A trigger's line remains the same when its function or condition is replaced, so the digest has definitions.
 async function digestAlarms(
   transaction: Transaction,
   missing: readonly string[],

@@ -10,10 +10,7 @@ export class ChangedSessionError extends Error {
 
 const MOST_SESSIONS = 10 // how many sessions one check covers: all that a process has
 
-/**
- * Sessions must be as the first one was, without a statement prepared by SQL, which the driver never uses. A changed
- * one is ended, or repaired if the database has only one. @throws ChangedSessionError
- */
+/** A changed session is ended, or repaired if the database has only one. @throws ChangedSessionError */
 export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): () => Promise<void> {
   let first: string | undefined
   return async () => {
@@ -43,11 +40,7 @@ async function repair(sql: Sql): Promise<void> {
   await sql`select pg_catalog.set_config('search_path', ${EMBEDDED_PATH}, false)`
 }
 
-interface Session {
-  pid: number
-  state: string // where names lead, whose rights are used, and which triggers run
-  hasPrepared: boolean // whether SQL prepared statements in it
-}
+type Session = { pid: number; state: string; hasPrepared: boolean }
 
 /** The driver uses idle connections in turn: all were seen when the first comes again. */
 async function findSessions(sql: Sql, limit: number): Promise<Session[]> {

@@ -1,5 +1,4 @@
-// Compares every log with the newest anchor and the rest of the installation's log (anchor.md 4): one tenant may have
-// been restored or removed.
+// Compares every log with the newest anchor and the rest of the installation's log (anchor.md 4).
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError } from '../../core/audit/append-errors.js'
 import { type AuditKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
@@ -20,10 +19,7 @@ import { judgeTenant } from './judge.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
 import { TENANT_GONE } from './shared-alarms.js'
 
-/**
- * Raises the alarms; returns the errors of single tenants. Takes a few statements for each 500 tenants. @throws the
- * database's own error
- */
+/** Raises the alarms; returns the errors of single tenants. @throws the database's own error */
 export async function compareWithAnchor(options: LogComparisonOptions): Promise<unknown[]> {
   const { sql, watches, installationKey: auditKey } = options
   await assertFormats(sql)
@@ -52,8 +48,7 @@ async function raiseInvalid(
   return []
 }
 
-// The entry stored at an anchored head proves nothing by itself: each head becomes a point, from which the log is
-// followed.
+// An entry stored at an anchored head proves nothing: each head becomes a point, from which the log is followed.
 async function compareAnchored(anchor: Anchor | undefined, options: LogComparisonOptions): Promise<unknown[]> {
   const errors: unknown[] = []
   for (const head of anchor?.heads ?? []) {
@@ -109,8 +104,7 @@ interface NamedOptions extends LogComparisonOptions {
   statuses: ReadonlyMap<string, string> // the status of each tenant that has one on record
 }
 
-// Each log must reach and have the entry that the installation's log names last. The heads are read after that log, so
-// none is older.
+// The heads are read after the installation's log, so each must have reached the entry that it names last.
 async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: NamedOptions): Promise<unknown[]> {
   const { sql, watches, covered } = options
   const rows = await listHeadsWithKeys(sql, [...named.keys()])
@@ -146,8 +140,7 @@ async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: Nam
   return errors
 }
 
-// These statements see different moments, so the caller reads such tenants again in one snapshot with the
-// installation's log.
+// These statements see different moments, so the caller reads such tenants again in one snapshot.
 async function findDoubtful(
   named: ReadonlyMap<string, NamedEntry>,
   { sql, keys, statuses }: NamedOptions & { keys: ReadonlyMap<string, AuditKey | undefined> },

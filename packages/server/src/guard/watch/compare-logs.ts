@@ -1,5 +1,4 @@
-// Compares logs with their points even while there are no calls, and follows them to heads of other processes. Tenants
-// take turns.
+// Compares logs with their points even without calls, and follows them to other processes' heads. Tenants take turns.
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import type { AuditKey, KeptHead } from '../../core/audit/formats/chain.js'
 import { findHead, type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } from '../../core/store/audit.js'
@@ -120,10 +119,7 @@ export function createLogComparison({
   }
 }
 
-/**
- * Counts tenants, since a run changes how many points one has. Includes tenants with an alarm: a process that does not
- * know of it may still write their logs.
- */
+/** Includes tenants with an alarm: a process that does not know of it may still write their logs. */
 export function createPortions(watches: {
   all(): Iterable<{ tenant_id: string; held: { all: readonly KeptHead[] } }>
 }): () => Pick<Portion, 'begins' | 'ends'> & { points: (KeptHead & { tenant_id: string })[] } {

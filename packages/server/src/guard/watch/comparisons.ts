@@ -39,8 +39,7 @@ export class Comparisons {
     if (ends && this.#beganAt !== undefined) this.#roundAt = this.#beganAt
   }
 
-  // Time alone makes nothing overdue: a suspended process has merely not compared yet. `isCertain`: no run can succeed
-  // until something changes, and calls would miss rows too.
+  // A suspended process has merely not compared yet. `isCertain`: no run can succeed until something changes.
   failed({ isCertain = false } = {}): void {
     this.#beganAt = undefined
     this.#isOverdue ||= isCertain || this.elapsed() - this.#succeededAt >= OVERDUE_MS

@@ -52,10 +52,7 @@ export function keyOf(
   }
 }
 
-/**
- * One statement for each 500 logs. Returns the logs whose head it did not reach; `HeadWatch.read` finds what is wrong
- * with a broken one.
- */
+/** Returns the logs whose head it did not reach; `HeadWatch.read` finds what is wrong with a broken one. */
 export async function followHeads(
   sql: Queryable,
   heads: readonly HeadWithKey[],

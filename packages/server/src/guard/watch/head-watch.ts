@@ -25,8 +25,7 @@ import {
 } from './judge.js'
 import { Points } from './points.js'
 
-// Milliseconds for which one reading may follow a log: calls wait longer for the database, and so for a lock of the
-// head.
+// Milliseconds for which one reading may follow a log: less than calls wait for a lock of the head.
 const FOLLOW_MS = 2_000
 
 export interface Alarm {
@@ -84,8 +83,7 @@ export class HeadWatch {
     if (this.held.commit(head)) this.#known = head
   }
 
-  // Follows the log to another process's head, as far as these entries lead; adopts the first head of a log. `read`
-  // finds what is wrong if it is broken.
+  // As far as these entries lead; adopts the first head of a log. `read` finds what is wrong if it is broken.
   follow(
     { head, stretch }: { head: Head; stretch: readonly ChainedEntry[] },
     auditKey: AuditKey,
@@ -101,8 +99,7 @@ export class HeadWatch {
     return 'wholly'
   }
 
-  // A text states the latest known head. @throws WrongFormatError, HiddenRowsError if `sql` does not show what is in
-  // the tables: then no alarm is raised
+  // A text states the latest known head. @throws WrongFormatError, HiddenRowsError: then no alarm is raised
   async raise(sql: Queryable, alarm: string | Alarm): Promise<void> {
     await assertJudgeable(sql)
     this.learn(typeof alarm === 'string' ? { reason: alarm, witness: this.held.proven } : alarm)

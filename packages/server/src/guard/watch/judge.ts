@@ -71,10 +71,7 @@ export function latestLoss(losses: readonly Loss[]): Loss | undefined {
   return losses.find(({ witness }) => witness === latest)
 }
 
-/**
- * For a copy of an anchored head with another MAC than the server's. Nothing proves its policy version, so it takes the
- * log's present one: a rollback accepted earlier must not explain the copy.
- */
+/** For a forged copy of an anchored head: with the log's present policy version, no earlier acceptance explains it. */
 export function changedAnchored({ last_id, hash }: KeptHead, policy_version: number): Loss {
   return { fault: 'the anchored head was changed outside the server', witness: { last_id, hash, policy_version } }
 }
@@ -125,10 +122,7 @@ export function followStretch(point: KeptHead, { head, stretch, auditKey }: Show
   return { last_id: id, hash, policy_version, created_at: last.created_at, sealed: sealedOf(point) }
 }
 
-/**
- * Quick, for many logs: follows one past all of its points. Returns what it reaches and passes; undefined if anything
- * is wrong, which `judge` then finds.
- */
+/** Quick: follows a log past all of its points. Undefined if anything is wrong, which `judge` then finds. */
 export function followAll(
   points: readonly KeptHead[],
   shown: Shown,
@@ -204,9 +198,7 @@ export function readAcceptance({
   return acceptedMetadata.safeParse(JSON.parse(metadata ?? '{}')).data
 }
 
-/**
- * A rollback explains a witness if it lost entries through it; one of after the acceptance has a higher policy version.
- */
+/** A rollback explains what it lost; a witness of after the acceptance has a higher policy version. */
 export function explains(accepted: AcceptedRollback, { last_id, policy_version }: Witness): boolean {
   return policy_version < accepted.policy_version && last_id <= accepted.witnessed_id
 }

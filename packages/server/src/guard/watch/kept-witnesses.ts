@@ -81,8 +81,7 @@ export async function readKeptFile(
   const epochs = new Map<string, Set<number>>()
   const claimed = await findSigned(text, publicKey, { judge, epochs })
   const disputed = [...claimed.signed.keys()].filter((tenant_id) => (epochs.get(tenant_id)?.size ?? 0) > 1)
-  // Lines of several epochs: an accepted rollback begins one, and so does whoever appends an old line with a higher
-  // policy version.
+  // An accepted rollback begins an epoch, and so does whoever appends an old line with a higher policy version.
   const opened = disputed.length === 0 ? undefined : await findAuditKeys(disputed)
   const weigh = { keys: opened && new Map(disputed.map((tenant_id) => [tenant_id, opened.get(tenant_id)])) }
   const { signed, besides, isGood } = weigh.keys ? await findSigned(text, publicKey, weigh) : claimed
@@ -113,7 +112,7 @@ async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<st
   return [...keys]
 }
 
-/** Adds a key if the note states that it replaced one of these, which the statement of a move does not. */
+/** Adds a key if the note states that it replaced one of these. */
 export function addSuccessor(keys: Set<string>, note: string): void {
   const change = findKeyChange(note)
   if (change && change.first === undefined && keys.has(change.from)) keys.add(change.to)

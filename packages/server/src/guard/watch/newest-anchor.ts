@@ -4,7 +4,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { followAuditKey } from '../../core/audit/audit-key.js'
 import { type AuditKey, equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
-import { findHead, lockHead } from '../../core/store/audit.js'
+import { findHead } from '../../core/store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../store/anchors.js'
@@ -23,12 +23,10 @@ export interface Anchor {
   head: Head // the head of the installation's log, to which the entries from the anchor on lead
 }
 
-/**
- * Proves that it is the newest one and covers the anchored heads; undefined before the first one. @throws AnchorFault
- */
+/** Undefined before the first one. @throws AnchorFault unless it is the newest one and covers the anchored heads */
 export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor | undefined> {
   // In one snapshot: another process may write an anchor meanwhile.
-  return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey))
+  return sql.begin('isolation level repeatable read read only', (snapshot) => readAnchorIn(snapshot, auditKey))
 }
 
 /** An anchor that is not as the server wrote it raises an alarm elsewhere; here it says nothing about the tenant. */
@@ -42,12 +40,6 @@ export async function findAnchored(
     if (error instanceof AnchorFault) return undefined
     throw error
   }
-}
-
-/** Locks the head of the installation's log, so that no anchor is written meanwhile. @throws AnchorFault */
-export async function lockAnchorHeads(sql: Transaction, auditKey: AuditKey): Promise<AnchoredHead[]> {
-  await lockHead(sql, INSTALLATION_ID)
-  return (await readFrom(sql, auditKey))?.heads ?? []
 }
 
 /** undefined if no server wrote it: a forged later time must not delay the next anchor */
@@ -67,7 +59,8 @@ async function readNewest(
   return { id, entry: id === undefined ? undefined : await readAuthenticEntry(sql, { ...where, id }) }
 }
 
-async function readFrom(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
+/** Reads as `readAnchor` does, in a snapshot or under the lock of the installation's head. @throws AnchorFault */
+export async function readAnchorIn(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
   const { id, entry } = await readNewest(sql, auditKey)
   const heads = await listAnchoredHeads(sql, readAnchorMetadata(entry?.metadata ?? null)?.tenants ?? 0)
   const anchor = compareAnchor({ id, entry, heads })
@@ -107,10 +100,7 @@ function nameOf(anchor: ChainedEntry | undefined): string {
   return anchor ? `the newest anchor that was found (entry ${anchor.id})` : 'its beginning'
 }
 
-/**
- * undefined if there is neither an anchor nor an anchored head; `entry` is undefined if it is not authentic. @throws
- * AnchorFault
- */
+/** `entry` is undefined if it is not authentic. @throws AnchorFault */
 export function compareAnchor(found: {
   id: number | undefined
   entry: ChainedEntry | undefined

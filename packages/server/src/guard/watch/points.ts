@@ -37,8 +37,7 @@ export class Points {
     return latestOf([this.#latestTold, ...withoutVersions(this.#told).map(({ head }) => head)])
   }
 
-  // The latest copy of an anchored head with another MAC than the server's: the anchor's root proves only its id and
-  // hash.
+  // The latest forged copy of an anchored head: the anchor's root proves only its id and hash.
   get forged(): KeptHead | undefined {
     return this.#forged
   }
@@ -53,8 +52,7 @@ export class Points {
     this.#told.push({ head, by: 'file' })
   }
 
-  // A head that the installation's log names. It needs no comparison if this process has seen a later one, unless the
-  // database contradicts it.
+  // Needs no comparison if a later head was seen, unless the database contradicts it.
   rememberAnchored(head: KeptHead, { isContradicted = false } = {}): void {
     const [current] = this.#points
     const isSeen = current?.by === 'process' && isPast(current.head, head)

@@ -1,5 +1,4 @@
-// Shares alarms among the processes of one database (chain.md 10): each compares the logs, writes its alarms as rows,
-// and adopts those of others.
+// Shares alarms among the processes of one database (chain.md 10): each writes its own as rows, and adopts the others'.
 import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
@@ -43,8 +42,7 @@ export function createSharedAlarms({
   const acceptedBefore = new WeakMap<Alarm, number>()
 
   // Writes or ends this process's alarms. A tenant that fails does not stop the others: returns the errors. A server
-  // also finds the heads of tenants that it has not served. @throws the database's own error when alarms or logs can't
-  // be read
+  // also finds the heads of tenants that it has not served. @throws the database's own error
   async function compare({ findsUnseen = false } = {}): Promise<unknown[]> {
     const errors: unknown[] = []
     const unread: unknown[] = []
@@ -144,8 +142,7 @@ export function createSharedAlarms({
     await writeAlarm(sql, alarmRow(alarm, tenant_id, key))
   }
 
-  // Judged again under its lock: meanwhile the loss may have been accepted, or another process have written what it
-  // knows.
+  // Judged again under its lock: the loss may be accepted by now, or another process have written what it knows.
   function replace(alarm: ChainAlarm, isKept: (found: ChainAlarm) => boolean): Promise<unknown> {
     return sql.begin(async (transaction) => {
       const found = await lockAlarm(transaction, alarm.tenant_id)

@@ -290,14 +290,9 @@ function describeDiff(diff: AuditDiff): string {
 }
 
 function view({ tenant_id, name, outcome, diff, detail }: Verdict) {
-  const { last_id = null, agrees_through = null, differs_at = null, witnessed_through = null } = diff ?? {}
-  const found = {
-    last_id,
-    agrees_through,
-    differs_at,
-    witnessed_through,
-    accepted_through: diff?.accepted_through ?? null,
-  }
+  const { last_id = null, agrees_through = null, differs_at = null } = diff ?? {}
+  const { witnessed_through = null, accepted_through = null } = diff ?? {}
+  const found = { last_id, agrees_through, differs_at, witnessed_through, accepted_through }
   return { tenant_id, name: name ?? null, outcome, ...found, detail }
 }
 

@@ -24,10 +24,7 @@ export async function createWriter(
   }
 }
 
-/**
- * Opens a backup by the file of an identity; `-` is standard input. @throws CommandError, DecryptError; RowsError while
- * it is read, if it was changed or cut short
- */
+/** `-` is standard input. @throws CommandError, DecryptError; RowsError while it is read, if it was changed */
 export async function openBackup(path: string, identity: string | undefined): Promise<AsyncIterable<Uint8Array>> {
   const { begin, whole } = await peek((await openGiven(path)).chunks)
   if (begin.startsWith(GZIP_MAGIC)) return unpack(whole)

@@ -36,10 +36,7 @@ export function addBackup(program: Command): void {
     })
 }
 
-interface BackupOptions {
-  recipient?: string[] // none: it is not encrypted
-  json: boolean
-}
+type BackupOptions = cli.Format & { recipient?: string[] }
 
 /** @throws RecipientError, cli.CommandError, RowsError, SchemaVersionError, or the errors of openStore */
 async function backup(config: Config, file: string, { recipient = [], json }: BackupOptions): Promise<void> {

@@ -30,17 +30,12 @@ export const NEEDED_RECIPIENT_OPTION = new Option('--recipient <age1…>', RECIP
   .makeOptionMandatory()
 export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
-export interface LogChoice {
-  tenant?: string // the tenant's name or id
-  installation?: boolean // the installation's own log
-}
-
-export type OfLog = LogChoice & { json: boolean }
-
-export interface OfTenant {
-  tenant: string // the tenant's name or id
-  json: boolean
-}
+export type Format = { json: boolean }
+/** A tenant by its name or id. */
+export type OfTenant = Format & { tenant: string }
+/** The log of a tenant, or the installation's own. */
+export type LogChoice = { tenant?: string; installation?: boolean }
+export type OfLog = Format & LogChoice
 
 /** Adds the options that name a log; a command without one is a usage error, unless `isEnough` accepts the others. */
 export function addLogOptions(
@@ -76,8 +71,7 @@ export async function succeed(work: Promise<boolean>): Promise<void> {
 }
 
 /**
- * Exits with 1 only for "not valid", as is a row that was changed outside the server, and never for a failure: a script
- * may then call the auditor. A number is the exit code itself.
+ * Exits with 1 only for "not valid", as is a tampered row, and never for a failure. A number is the exit code itself.
  */
 export async function judge(verify: () => Promise<boolean | number>): Promise<void> {
   process.exitCode = NOT_VERIFIED

@@ -112,8 +112,7 @@ async function makeApiKey(services: Services): Promise<string> {
   return (await performAsSystem(services, tenant.tenant_id, createApiKey(fields))).secret
 }
 
-// Names the file in the .gitignore beside it unless git ignores it: where there is no repository yet, the first `git
-// add` would take it.
+// Where there is no repository yet, the first `git add` would take the file: it is named in the .gitignore beside it.
 async function keepFromGit(file: string): Promise<string[]> {
   const name = basename(file)
   const { status } = spawnSync('git', ['check-ignore', '--quiet', '--', name], { cwd: dirname(file) })

@@ -69,10 +69,7 @@ const PASSIVE = /^(?:table|column|constraint|CREATE) /
 /** A call in an expression that names a schema, because it is not PostgreSQL's own. */
 const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
 
-/**
- * Nothing of the database's owner is executed. Not ok if this role is a superuser, which would execute what was added
- * by reading or writing rows.
- */
+/** Not ok if this role is a superuser, which would execute what was added by reading or writing rows. */
 export async function findDifferences({ sql }: Store): Promise<Found<SchemaDifferences> | Result> {
   const differences = await compareTables(sql, MIGRATIONS_DIRECTORY)
   const isHazard = (line: string) => !PASSIVE.test(line) || FOREIGN_CALL.test(line)

@@ -127,9 +127,8 @@ async function findBehind(
 }
 
 /**
- * Every tenant in the installation's log must exist; of each log, the head, last entry, last purge mark, tenant's row
- * and the newest entries that rows name. Not the MACs of keys and API keys: reading every row takes as long as a
- * verification.
+ * Every tenant on record, and of each log the ends, the last mark and the newest rows. Not the MACs of keys and API
+ * keys: reading every row takes as long as a verification.
  */
 export async function examineChains(sql: Sql, storeKeys: StoreKeys) {
   const states = createTenantStates({ sql, storeKeys })

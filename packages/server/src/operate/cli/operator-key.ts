@@ -3,7 +3,7 @@ import { readId } from '@eaas/audit/command'
 import { counted, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { createApiKey, listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
-import { JSON_OPTION, permissionsOf, readList, readName, SAME_ENVIRONMENT } from './command.js'
+import { type Format, JSON_OPTION, permissionsOf, readList, readName, SAME_ENVIRONMENT } from './command.js'
 import { print, printJson, printNewApiKey, table } from './output.js'
 import { performIn } from './with-services.js'
 
@@ -42,8 +42,6 @@ export function addOperatorKey(program: Command): void {
     .addOption(JSON_OPTION)
     .action(operatorKeyRevoke)
 }
-
-type Format = { json: boolean }
 
 interface CreateOptions extends Format {
   name: string

@@ -7,7 +7,7 @@ import { Refusal } from '../../core/runner/refusal.js'
 import { type LeftOut, listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import { purgeTenant } from '../jobs/purge-tenants.js'
 import type { PurgePlan } from '../operations/purge-audit.js'
-import { commandConfig, JSON_OPTION, readName, SAME_ENVIRONMENT, succeed } from './command.js'
+import { commandConfig, type Format, JSON_OPTION, readName, SAME_ENVIRONMENT, succeed } from './command.js'
 import { print, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
@@ -30,13 +30,7 @@ export function addPurge(program: Command): void {
     .action((options) => succeed(purge(commandConfig(), options)))
 }
 
-interface PurgeCommand {
-  tenant?: string // name or id; every tenant by default
-  dryRun: boolean
-  archive?: string
-  resume?: string
-  json: boolean
-}
+type PurgeCommand = Format & { tenant?: string; dryRun: boolean; archive?: string; resume?: string }
 
 /** `refused` says why the purge of a tenant was refused or failed. */
 type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })

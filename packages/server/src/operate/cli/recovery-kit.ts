@@ -31,12 +31,7 @@ export function addRecoveryKit(program: Command): void {
     })
 }
 
-interface KitOptions {
-  tenant: string // the tenant's name or id
-  recipient: string[]
-  out: string
-  json: boolean
-}
+type KitOptions = cli.OfTenant & { recipient: string[]; out: string }
 
 interface Kit {
   owner: FoundTenant

@@ -13,10 +13,7 @@ const CLOSE_DEADLINE_MS = 1_000
 // several statements in a row wait four seconds each.
 const STOP_DEADLINE_MS = CLOSED_MS - SPARE_MS - CLOSE_DEADLINE_MS
 
-/**
- * A second signal ends the process at once. SIGHUP reloads, but stops on a terminal: that was closed, and nobody could
- * stop the server from there.
- */
+/** A second signal ends the process at once. SIGHUP reloads, but on a terminal, which was closed then, it stops. */
 export function onSignals({ stop, reload }: { stop: (signal: NodeJS.Signals) => void; reload: () => void }): void {
   const signals = process.stdin.isTTY ? ([...STOP_SIGNALS, 'SIGHUP'] as const) : STOP_SIGNALS
   const once = (signal: NodeJS.Signals) => {

@@ -5,10 +5,9 @@ import { INSTALLATION_ID, readJson, visible, visibleLine } from '@eaas/protocol'
 import { type Config, ConfigError, readConfig } from '../../core/config.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import { authenticTenant, type OperatorTenant, viewForOperator } from '../../operators/tenants.js'
+import type { Format } from './command.js'
 import { print, printJson, table } from './output.js'
 import { messageOf, withServices } from './with-services.js'
-
-type Format = { json: boolean }
 
 type Listed = OperatorTenant & { installation?: string }
 

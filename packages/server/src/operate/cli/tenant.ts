@@ -119,11 +119,9 @@ function readQuota(text: string): number | 'none' {
   return quota
 }
 
-type Format = { json: boolean }
-
 async function tenantCreate(
   config: Config,
-  { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
+  { name, envelopeOnly, json }: cli.Format & { name: string; envelopeOnly: boolean },
 ): Promise<void> {
   const create = (services: Services) =>
     tenants.createTenant(services, { name, envelope_only: envelopeOnly }).catch((error: unknown) => {
@@ -146,7 +144,7 @@ async function tenantCreate(
 
 async function printTenant(
   tenant: string,
-  { json }: Format,
+  { json }: cli.Format,
   operation: Operation<tenants.OperatorTenant>,
 ): Promise<void> {
   const { answer } = await performIn({ tenant }, operation)
@@ -156,7 +154,7 @@ async function printTenant(
 
 async function tenantSetStatus(
   tenant: string,
-  { change, json, ...reason }: Format & tenants.Reason & { change: 'suspend' | 'resume' },
+  { change, json, ...reason }: cli.Format & tenants.Reason & { change: 'suspend' | 'resume' },
 ): Promise<void> {
   const operation = change === 'suspend' ? tenants.suspendTenant(reason) : tenants.resumeTenant(reason)
   let before: string | undefined
@@ -176,7 +174,7 @@ async function tenantSetStatus(
 async function tenantDelete(
   config: Config,
   tenant: string,
-  { confirm, json, ...reason }: Format & tenants.Reason & { confirm?: string },
+  { confirm, json, ...reason }: cli.Format & tenants.Reason & { confirm?: string },
 ): Promise<boolean> {
   return withServices(config, async (services) => {
     const { tenant_id } = await getTenant(services, tenant)

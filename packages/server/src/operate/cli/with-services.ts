@@ -27,10 +27,7 @@ interface OpenedBy {
   onAlarm?: typeof printAlarm // called with each alarm; by default it is printed to standard error
 }
 
-/**
- * Beside a server if one runs. Creates an installation only with `mayCreate`: a command in the wrong directory should
- * fail and leave nothing there.
- */
+/** Without `mayCreate`, a command in the wrong directory fails and leaves nothing there. */
 export async function withServices<T>(
   config: Config,
   work: (services: Services) => Promise<T>,

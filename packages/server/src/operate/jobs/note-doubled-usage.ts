@@ -1,6 +1,5 @@
-// Records which API keys open or hash more than twice what is usual for them, today and on the day before, whose last
-// calls came after its last run. Every process compares; the lock of the head ensures that one of them records it, once
-// for each day.
+// Records which API keys open or hash more than twice what is usual, today and on the day before, whose last calls came
+// after its last run. Every process compares; under the lock of the head one records it, once a day.
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { isMovedAway } from '../../core/runner/tenant-state.js'
@@ -37,11 +36,7 @@ export function createDoubledUsageJob(services: Services): (options?: DoubledUsa
   }
 }
 
-interface Day {
-  tenant_id: string
-  day: string
-  names: Set<string> // what is on record
-}
+type Day = { tenant_id: string; day: string; names: Set<string> }
 
 // One tenant per statement, so that a tenant whose counts cannot be read in time does not stop the others.
 async function noteDay(

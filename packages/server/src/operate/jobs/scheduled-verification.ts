@@ -1,5 +1,4 @@
-// Verifies every log when that is due, from its beginning: rows and marks can only be compared with all entries. Other
-// servers see by the installation's log that it was done.
+// Verifies every log from its beginning, when that is due by the installation's log, which all servers share.
 import type { AuditEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'

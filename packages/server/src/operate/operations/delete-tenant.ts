@@ -35,9 +35,8 @@ export async function planDeletion(services: Services, tenant_id: string): Promi
 }
 
 /**
- * If interrupted, it leaves a suspended tenant with less key material, and the next call continues; of a deleted
- * tenant, it deletes what was hidden. @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless
- * `confirm` is the tenant's name
+ * If interrupted, the next call continues; of a deleted tenant, it deletes what was hidden. @throws Refusal E_STATE,
+ * also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
  */
 export async function deleteTenant(
   services: Services,

@@ -162,9 +162,8 @@ interface RenewOptions {
 const MOST_NAMED = 10 // the most tenants that are named because their audit key could not be renewed
 
 /**
- * For each tenant whose audit key an older store key seals; `keepsSecrets` seals the same one again. A tenant that
- * fails keeps its audit key, for which the old store key must stay; the others continue. Returns how many it wrote, and
- * why others failed.
+ * `keepsSecrets` seals the same keys again. A tenant that fails keeps its audit key, and the old store key must stay
+ * for it. Returns how many it wrote, and why others failed.
  */
 export async function renewTenants(
   services: Services,

@@ -1,6 +1,5 @@
 // Replaces the store key and the secrets that no other rotation replaces, seals every other secret again, and deletes
-// earlier store keys. Each call makes its own store key, even after one that ended half-way, whose key an attacker with
-// the root key may know.
+// earlier store keys. Each call makes its own: an attacker may know that of a call that ended half-way.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OpenError } from '@eaas/protocol'
 import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'

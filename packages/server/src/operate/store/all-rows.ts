@@ -94,8 +94,7 @@ async function beginSnapshot(session: Queryable): Promise<string[]> {
   for (;;) {
     const tables = await listTables(session)
     await session`begin isolation level repeatable read read only`
-    // Locked before the first query, which takes the snapshot: of a table that is rewritten later, as by a migration,
-    // the snapshot would have no row, and no error.
+    // Locked before the first query, which takes the snapshot: it would lack rows of a table that is rewritten later.
     if (tables.length > 0) await session`lock table ${session(tables)} in access share mode`.simple()
     if ((await listTables(session)).join() === tables.join()) return tables
     await session`rollback`

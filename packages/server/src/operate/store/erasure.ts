@@ -69,8 +69,7 @@ async function countDestroyed(sql: Queryable): Promise<number> {
   return row.versions
 }
 
-// VACUUM FULL would lock the tables against every call. PostgreSQL overwrites the bytes of what this one removes, but
-// not at once.
+// VACUUM FULL would lock the tables against every call. Bytes that this one frees are overwritten, but not at once.
 async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)

@@ -75,12 +75,7 @@ export const MAC_TABLES = {
   apiKeys: { table: 'api_keys', id: 'api_key_id', version: undefined },
 } as const
 
-export interface RenewedMac {
-  id: string
-  version: number // 0 where the row has no version
-  was: Uint8Array
-  mac: Uint8Array
-}
+export type RenewedMac = { id: string; version: number; was: Uint8Array; mac: Uint8Array }
 
 /** Replaces the MACs of a tenant's rows; returns how many. A row whose MAC has changed meanwhile is left as it is. */
 export async function replaceMacs(
