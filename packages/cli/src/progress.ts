@@ -56,7 +56,6 @@ interface PumpOptions {
   /** what the progress is of, and how many bytes there are to read */
   what: string
   total: number | undefined
-  /** Called with each chunk before it is written. */
   onChunk?: (chunk: Uint8Array) => void
 }
 

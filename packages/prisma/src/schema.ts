@@ -15,7 +15,6 @@ import { isExact, isMadeByDatabase, type ModelTypes, type Reference, readTypes, 
 
 export interface KnownModel {
   name: string
-  /** Finds another model of the schema. */
   get(model: string): KnownModel
   /** The table in SQL. */
   table: string

@@ -10,7 +10,6 @@ export interface ModelTypes {
   references: ReadonlyMap<string, readonly Reference[]>
   /** The function in `@default`, by field. */
   defaults: ReadonlyMap<string, Default>
-  /** The fields of `@id` or `@@id`. */
   ids: readonly string[]
   /** The fields of each `@@unique` and `@@id`, by the name that it has in conditions. */
   uniques: ReadonlyMap<string, readonly string[]>
@@ -18,7 +17,6 @@ export interface ModelTypes {
   filled: ReadonlySet<string>
   /** The fields that are lists, such as the relation to many rows. */
   lists: ReadonlySet<string>
-  /** The fields that may be null. */
   optional: ReadonlySet<string>
   /** How many characters `@db.VarChar(…)` and the like hold, by field. */
   lengths: ReadonlyMap<string, number>
@@ -37,7 +35,6 @@ const COMPARE_BYTES = ['postgresql', 'postgres', 'cockroachdb', 'sqlite']
 /** The types whose values are found in one spelling: `Uuid` is spelled by the adapter, unlike `CiText` and `Char`. */
 const EXACT = [undefined, 'Text', 'VarChar', 'String', 'Uuid']
 
-/** What the adapter reads of a client's configuration. */
 type Config = { inlineSchema?: unknown; activeProvider?: unknown; adapter?: { options?: { schema?: unknown } } }
 
 /** Texts and comments: what a text says is no attribute, and what a comment says is nothing. */
@@ -83,7 +80,6 @@ function createTypes(provider: string, schema: string | undefined) {
   }
 }
 
-/** Reads a line that declares a field. */
 function readField(line: string, types: ReturnType<typeof createTypes>): void {
   const [, field = '', , mark, attributes = ''] = /^\s*(\w+)\s+\w+(\("\d+"\))?(\[\]|\?)?(.*)/.exec(line) ?? []
   if (field === '') return
@@ -105,7 +101,6 @@ function readField(line: string, types: ReturnType<typeof createTypes>): void {
   types.references.set(field, pairs)
 }
 
-/** Reads a line with an attribute of the model. */
 function readBlock(line: string, types: ReturnType<typeof createTypes>, texts: readonly string[]): void {
   const [, schema] = /^\s*@@schema\((?:map:)?"(\d+)"\)/.exec(line) ?? []
   if (schema !== undefined) types.schema = texts[Number(schema)]

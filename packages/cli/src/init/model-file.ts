@@ -8,7 +8,6 @@ import { quoteText } from './source-text.js'
 export interface ModelFile {
   table: FoundTable
   columns: readonly Column[]
-  /** The names of those to search by. */
   search: readonly string[]
   name: string
   path: string

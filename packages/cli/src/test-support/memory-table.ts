@@ -8,7 +8,6 @@ import { backfill } from '../backfill.js'
 
 export interface MemoryTable extends Table {
   rows: Map<string, Row>
-  /** What happened, in order. */
   calls: string[]
   onSwap: (key: string) => void
 }
