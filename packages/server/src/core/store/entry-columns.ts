@@ -38,8 +38,18 @@ export async function writeColumns(appends: readonly { entries: readonly Chained
     }
     at += 1
   }
-  const columns = { append, id, action, key_id, key_version, actor, ip_address, metadata, hash, mac }
-  return Object.fromEntries(Object.entries(columns).map(([name, text]) => [name, `${text}}`])) as EntryColumns
+  return {
+    append: `${append}}`,
+    id: `${id}}`,
+    action: `${action}}`,
+    key_id: `${key_id}}`,
+    key_version: `${key_version}}`,
+    actor: `${actor}}`,
+    ip_address: `${ip_address}}`,
+    metadata: `${metadata}}`,
+    hash: `${hash}}`,
+    mac: `${mac}}`,
+  }
 }
 
 /** Writes an array of values that need no quotes: ids, integers and times. */
