@@ -47,7 +47,6 @@ export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
 /** One call of the API: its row of the contract, and what is sent. `toCall` makes it. */
 export interface Call<Id extends OperationId = OperationId> extends Omit<RouteRow, 'repeatable'> {
   operationId: Id
-  /** Whether a second attempt does no harm. */
   repeatable: boolean
   /** Relative to the base URL, without a leading slash, with the id in it. */
   path: string

@@ -142,7 +142,6 @@ function readAnswer(call: Call, answer: RawAnswer, reading: Reading): unknown {
 }
 
 interface ParsedAnswer extends Pick<RawAnswer, 'status' | 'requestId'> {
-  /** Whether it must be the answer of the call, and not a problem. */
   succeeded: boolean
   json: unknown
 }

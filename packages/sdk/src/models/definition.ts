@@ -308,7 +308,6 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
   }
 }
 
-/** Adds what makes each column, and those of `formerIndex`. @throws InvalidInputError naming what is wrong */
 function withSources(
   { index = {}, formerIndex, name: model = '', envelope, sealed, key, keyId }: Options,
   made: readonly Omit<IndexColumn, 'source'>[],
@@ -354,7 +353,6 @@ function withSources(
   return [...before, ...now]
 }
 
-/** Reads the options that say what values are bound to. @throws InvalidInputError naming what is wrong */
 function readBinding(options: BoundOptions | UnboundOptions, hasSecret: boolean) {
   const { name = '', envelope = 2, bind: given, sealed, acceptUnbound = false } = options
   assertFormat({ envelope }, hasSecret)

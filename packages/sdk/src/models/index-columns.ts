@@ -84,7 +84,6 @@ export function assertByService(
   }
 }
 
-/** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
 export function getQueryFields({ columns }: { columns: readonly IndexColumn[] }, query: Row): PlacedField[] {
   const names = isObject(query) ? Object.keys(query) : []
   if (names.length === 0)
@@ -175,7 +174,6 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
   if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
 
-/** Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be indexed */
 export function makeFieldText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
   spec.assert(value, place)
@@ -238,7 +236,6 @@ export function matchesQuery(definition: Definition, field: PlacedField, value: 
   return part.kind === 'prefix' ? text.startsWith(part.text) : text.includes(part.text)
 }
 
-/** Normalises a text for its index. @throws InvalidInputError when the result cannot be hashed */
 function normalizeText(text: string, normalize: readonly Normalizer[], place: RecordPlace): string {
   let normalized = text
   for (const one of normalize) {

@@ -74,7 +74,6 @@ function readQueryTexts(
 const MAX_BUCKETS = 400
 const DAY_MS = 86_400_000
 
-/** Returns the text of a value's bucket. @throws InvalidInputError for a number that is too many steps from zero */
 export function makeBucketText(field: PlacedField, value: unknown, index = 0): string {
   makeFieldText(field, value, index) // refuses a value of another kind
   return String(bucketOf(field, value as Date | number, index))

@@ -21,7 +21,6 @@ const TEXTS: Readonly<Record<Exclude<FieldKind, 'text'>, [expected: string, read
   json: ['an object or list in JSON that JavaScript holds exactly', readJson],
 }
 
-/** Parses text as its column holds it. @throws InvalidInputError for another kind, or if it is not exact */
 export function readPlain(
   { format, plainIsRead }: Pick<Definition, 'format' | 'plainIsRead'>,
   { name, spec }: PlacedField,
@@ -109,7 +108,6 @@ function decimalOf(number: string): string {
   return `${sign}${digits.slice(start, end)}e${Number(exponent) - part.length + digits.length - end}`
 }
 
-/** Whether `acceptPlaintext` accepts a value. @throws InvalidInputError when it, or its text, is of another kind */
 export function acceptPlain(definition: Definition, field: PlacedField, value: unknown, index: number): boolean {
   if (looksSealed(value)) return false
   return !looksSealed(readPlain(definition, field, value, index)) // an envelope may be inside of JSON

@@ -35,7 +35,6 @@ export interface KeyLookup {
   ensureKey(name: string): Promise<string>
 }
 
-/** The parts that open for one client. `parts.ts` puts them together. */
 export interface OpenDeps extends KeyLookup {
   rewrap: Rewrap
   envelopes: EnvelopeEngine
@@ -44,7 +43,6 @@ export interface OpenDeps extends KeyLookup {
   closed: AbortSignal
 }
 
-/** The parts that seal and open for one client. `sealing.ts` adds those that seal. */
 export interface RecordsDeps extends OpenDeps {
   wrap: Wrap
   createOwnDek: typeof createOwnDek

@@ -15,7 +15,6 @@ import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { GivenSecrets } from '../input.js'
 import { isPromise, loadOnce, type Soon, use } from '../waiting.js'
 
-/** Returns the AAD that binds to a context. @throws InvalidInputError when it is not one */
 export function readContext(keyId: string, context: unknown, place?: RecordPlace): Uint8Array {
   return readingContext(() => contextAad(keyId, context), place)
 }

@@ -122,7 +122,6 @@ export function openWith(
   }
 }
 
-/** Opens an envelope of unknown origin, as `decrypt` of a client does. @throws InvalidInputError, DecryptionError */
 export function openOne(
   tools: Pick<OpenDeps, 'envelopes' | 'decryptDeks'>,
   envelope: unknown,

@@ -21,7 +21,6 @@ export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
   return reading(place, read) as Row
 }
 
-/** Returns the text of an envelope. @throws InvalidInputError where its wrapped key is too long for it */
 export function textOf(parts: SealedParts): string {
   return reading(undefined, () => encodeEnvelopeText(parts))
 }

@@ -91,7 +91,6 @@ async function opens(
   }
 }
 
-/** Has the DEK of an envelope wrapped again, as `rewrap` of a client does. @throws InvalidInputError, DecryptionError */
 export async function rewrapEnvelope(
   deps: { rewrap: Rewrap; usesIn: typeof usesIn },
   stored: unknown,

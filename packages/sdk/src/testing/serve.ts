@@ -62,7 +62,6 @@ export class NoAnswer extends Error {
   }
 }
 
-/** Answers one request. @throws NoAnswer */
 export async function serve(state: State, failures: Failures, request: Request): Promise<Response> {
   doDueWork(state)
   const url = new URL(request.url)

@@ -102,7 +102,6 @@ export class Refusal extends Error {
   }
 }
 
-/** A status and a body: of an answer, or of one part of a batch. */
 export interface Result {
   status: number
   body: unknown
