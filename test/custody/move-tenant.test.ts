@@ -17,6 +17,7 @@ import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
 import { rotateKey } from '../../packages/server/src/core/api/key-rotation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { createWitnessRound } from '../../packages/server/src/guard/jobs/ask-witnesses.js'
+import { readKept } from '../../packages/server/src/operate/cli/kept-file.js'
 import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { closeForMove } from '../../packages/server/src/operators/tenants.js'
@@ -234,6 +235,8 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     for (const service of [here, there]) expect(await anchor(service)).toBe(true)
     const [left, arrived] = [await linked(here, 0), await linked(there, 1, { after_id: before.split('\n').length - 5 })]
     // The cosignatures are from before the move.
+    const inPlace = { checkpoint: join(folder.path, '1'), witness: [witness.key] }
+    expect((await readKept(there.services, tenant_id, inPlace)).witnessed?.last_id).toBe(cosignedThere)
     expect(await agrees([left], { key: here, kept: [0] })).toBe(cosignedHere)
     for (const kept of [[1], [0, 1]])
       for (const key of [here, there])
