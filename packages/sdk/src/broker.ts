@@ -50,7 +50,7 @@ export interface BrokerCall {
   operation: BrokerOperation
   /** The `id` of the key. */
   key_id: string
-  /** What the DEK of a wrap or unwrap is for: a wrapped key opens only for its own. Undefined opens those without. */
+  /** For wrap and unwrap: what the DEK is for. The service unwraps a key only for the purpose that it was wrapped for. */
   purpose?: Purpose | undefined
   /** For wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`. See `contextRow`. */
   context?: WrapContext | undefined
@@ -95,7 +95,7 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   fetch?: Fetch | undefined
   /** Called with each error of the broker or the service, for the application's log; `console.error` by default. */
   onError?: ((error: unknown) => void) | undefined
-  /** How the audit log records contexts: as `createClient`, but no page can choose it. */
+  /** How the audit log records contexts: like the option of `createClient`, but no page can choose it. */
   auditContext?: AuditContext | undefined
 }
 

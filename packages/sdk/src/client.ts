@@ -123,7 +123,8 @@ export interface ClientOptions extends SecretOptions {
   openTelemetry?: OpenTelemetry | undefined
   /**
    * How audit entries record the context that data keys are wrapped for, such as a row's `bind` columns: its `values`,
-   * by default, or `digests` under a key of the tenant, found by who knows the value. A broker has its own option.
+   * by default, or `digests` under a key of the tenant, by which a caller who knows a value finds its entries. A broker
+   * has its own option.
    */
   auditContext?: AuditContext | undefined
 }
