@@ -60,7 +60,10 @@ export interface BrokerCall {
   elements?: number | undefined
 }
 
-/** By operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. */
+/**
+ * By operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. With
+ * `indexSecret`, a page can compute the index of any value.
+ */
 export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
