@@ -186,6 +186,18 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     expect([...here.alarms, ...there.alarms]).toEqual([])
   })
 
+  it('is exported without links to checkpoints of either installation, and cannot be linked to them', async () => {
+    for (let more = 0; more < 3; more++) await anchor(there, { evenIfSame: true })
+    await move()
+    expect(await anchor(there)).toBe(true)
+    const file = await exported(there, { withAnchor: true, toLink: { known: [1, 2], demanded: [] } })
+    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey: publicKeyOf(there) })).toMatchObject({
+      valid: true,
+    })
+    const demanded = exported(there, { withAnchor: true, toLink: { known: [], demanded: [1] } })
+    await expect(demanded).rejects.toMatchObject({ code: 'E_STATE' })
+  })
+
   it('keeps its secrets through a rotation of the store key on either side', async () => {
     await move()
     await rotateAged(here)
