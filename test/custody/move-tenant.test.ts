@@ -74,6 +74,17 @@ async function breakAt({ services: { sql } }: Service, status: string): Promise<
   await sql`create trigger cut before insert or update on tenants for each row execute function cut()`
   return async () => void (await sql.unsafe('drop trigger cut on tenants; drop function cut'))
 }
+/** Writes more entries than are left for when the tenant is closed. */
+async function writeMany(): Promise<void> {
+  const operations = Array.from({ length: 600 }, () => ({ op: 'wrap', key_id, dek }))
+  for (let at = 0; at < 2; at++) expect((await owner.call('POST', '/v1/batch', { operations })).status).toBe(200)
+}
+/** Resolves once a statement waits for a lock. */
+const untilBlocked = ({ services: { sql } }: Service) => {
+  const waiting = () => sql`
+    select from pg_locks join pg_database as d on d.oid = database where datname = current_database() and not granted`
+  return expect.poll(async () => (await waiting()).length > 0, { timeout: 10_000 }).toBe(true)
+}
 /** One process alone opens the embedded database. */
 const itWithTwoProcesses = it.skipIf(backend() === 'embedded')
 
@@ -212,24 +223,17 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
   })
 
   itWithTwoProcesses('arrives though the store key is rotated here while its log is copied', async () => {
-    const operations = Array.from({ length: 600 }, () => ({ op: 'wrap', key_id, dek }))
-    const write = async () => {
-      for (let at = 0; at < 2; at++) expect((await owner.call('POST', '/v1/batch', { operations })).status).toBe(200)
-    }
-    await write()
+    await writeMany()
     const command = await startService({ database: here.database })
     onTestFinished(command.close)
     const { sql } = there.services
     const moving = await sql.begin(async (lock) => {
       await lock`lock table audit_log in share mode`
       const moving = move(command)
-      const waiting = () => sql`
-        select from pg_locks join pg_database as d on d.oid = database where datname = current_database() and not granted`
-      const isWaiting = async () => (await waiting()).length > 0
-      await expect.poll(isWaiting, { timeout: 10_000 }).toBe(true)
+      await untilBlocked(there)
       await rotateAged(here)
       await command.refreshStoreKeys()
-      await write()
+      await writeMany()
       return { ended: moving }
     })
     await moving.ended
@@ -296,6 +300,37 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
     await move()
     expect([(await unwrap(here)).status, (await unwrap(there)).status]).toEqual([421, 200])
     for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
+  itWithTwoProcesses('by its undoing while the log is copied does not arrive', async () => {
+    await writeMany()
+    const { sql } = there.services
+    await sql.unsafe(`create function wait() returns trigger language plpgsql as $$ begin
+      perform pg_catalog.pg_advisory_xact_lock_shared(1); return new; end $$`)
+    await sql`create trigger wait before insert on audit_log for each row when (new.id = 600) execute function wait()`
+    const { ended } = await sql.begin(async (lock) => {
+      await lock`select pg_catalog.pg_advisory_xact_lock(1)`
+      const ended = expect(move()).rejects.toThrow(/undone meanwhile/)
+      await untilBlocked(there)
+      await undoMove(pair())
+      return { ended }
+    })
+    await ended
+    expect([await statusOf(here), (await unwrap(here)).status]).toEqual(['active', 200])
+    await expect(move()).rejects.toThrow(/entry 1 of the log does not verify in the other installation/)
+    await undoMove(pair())
+    await move()
+    for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
+  it('by its undoing while processes there read its peppers ends', async () => {
+    let undo: Promise<void> | undefined
+    const onProgress = () => {
+      undo ??= undoMove(pair())
+    }
+    await expect(moveTenant(pair(), { learnSeconds: 3_600, onProgress })).rejects.toThrow(/undone meanwhile/)
+    await undo
+    expect([await statusOf(here), (await unwrap(here)).status]).toEqual(['active', 200])
   })
 
   it('once it has arrived is not undone but ended', async () => {
@@ -371,6 +406,22 @@ describe('a move is refused', { timeout: 60_000 }, () => {
       values (${tenant_id}, 'acme', true, ${row?.wrapped_audit_key}, now(), 9, ${row?.mac}, 'active')`
     await expect(move()).rejects.toThrow(/changed outside the server/)
     expect(await statusOf(here)).toBe('moving')
+  })
+
+  it('if an entry that was copied is no longer there', async () => {
+    const { sql } = there.services
+    await sql.unsafe(`create function lose() returns trigger language plpgsql as $$ begin
+      execute pg_catalog.format('delete from %s where tenant_id = $1 and id = 2', tg_relid::regclass) using new.tenant_id;
+      return null; end $$`)
+    await sql.unsafe(`create trigger lose after insert on audit_log for each row
+      when (new.tenant_id = '${tenant_id}' and new.id = 3) execute function lose()`)
+    await expect(move()).rejects.toThrow(/does not have every entry of the log/)
+    expect(await sql`select from tenants where tenant_id = ${tenant_id}`).toHaveLength(0)
+    await sql.unsafe('drop trigger lose on audit_log; drop function lose')
+    await undoMove(pair())
+    expect((await unwrap(here)).status).toBe(200)
+    await move()
+    expect(await verify(there)).toMatchObject({ valid: true })
   })
 
   it('before it is closed, if its move from the target is unfinished', async () => {

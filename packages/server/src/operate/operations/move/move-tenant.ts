@@ -75,11 +75,12 @@ export async function moveTenant(move: Move, options: MoveOptions = {}): Promise
   const hasArrived = await assertMovable(move, tenant)
   let closedAt: number | undefined
   if (!hasArrived) {
-    await stagePeppers(move)
+    let peppers = await stagePeppers(move)
     const copied = await copyWhileServed(move, options)
-    const peppers = await stagePeppers(move) // again, since a rotation may have replaced one meanwhile
     onProgress?.('waiting until its API keys are known there')
-    while (!(await arePeppersKnown(to.sql, tenant_id, learnSeconds))) {
+    for (;;) {
+      peppers = await stagePeppers(move, peppers) // again, since a rotation may have replaced one meanwhile
+      if (await arePeppersKnown(to.sql, tenant_id, learnSeconds)) break
       signal?.throwIfAborted()
       await sleep(LOOK_MS)
     }
