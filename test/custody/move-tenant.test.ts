@@ -323,6 +323,26 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
     for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
   })
 
+  itWithTwoProcesses('and begun to another target does not arrive at the former one', async () => {
+    const another = await startService()
+    onTestFinished(another.close)
+    await performAsSystem(here.services, tenant_id, closeForMove(publicKeyOf(there)))
+    const { ended } = await there.services.sql.begin(async (lock) => {
+      await lock`lock table tenant_peppers in access exclusive mode`
+      const ended = expect(move()).rejects.toThrow(/is being moved to another installation/)
+      await untilBlocked(there)
+      // As with a copy of the target, from which nothing can be deleted that the move left in the target.
+      await undoMove({ ...pair(here, another), to: { ...another.services, signingKey: there.services.signingKey } })
+      await performAsSystem(here.services, tenant_id, closeForMove(publicKeyOf(another)))
+      return { ended }
+    })
+    await ended
+    expect(await statusOf(here)).toBe('moving')
+    expect(await there.services.sql`select from tenants where tenant_id = ${tenant_id}`).toHaveLength(0)
+    await move(here, another)
+    expect((await unwrap(another)).status).toBe(200)
+  })
+
   it('by its undoing while processes there read its peppers ends', async () => {
     let undo: Promise<void> | undefined
     const onProgress = () => {

@@ -209,6 +209,7 @@ async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'pep
     const tenant = await readTenant(move, lock)
     if (tenant.status !== 'moving')
       throw new Refusal('E_STATE', `tenant ${tenant.name} is ${tenant.status}: another command ended or undid its move`)
+    await assertTarget(move, lock, tenant) // undone and begun elsewhere meanwhile, it is `moving` too
     const found = await findArrival(move, { on: to.sql, head, auditKey })
     const entry = found ?? (await arrive(move, { lock, head, tenant, auditKey, ...options }))
     const { id: last_id, hash, created_at } = entry
