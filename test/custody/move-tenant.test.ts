@@ -1,5 +1,5 @@
 // A tenant is moved to another installation. Its log continues there under that installation's keys, and both agree up to the move.
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
@@ -11,6 +11,7 @@ import { readAuditCheckpoint, verifyAudit } from '../../packages/server/src/core
 import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
 import { rotateKey } from '../../packages/server/src/core/api/key-rotation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { createWitnessEmitter } from '../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { closeForMove } from '../../packages/server/src/operators/tenants.js'
@@ -461,21 +462,46 @@ describe('a move is refused', { timeout: 60_000 }, () => {
 })
 
 describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000 }, () => {
-  it('moves a tenant under load: no acknowledged call is lost, and a repeated command changes nothing', async () => {
+  function commandTo(config = {}) {
     const folder = guardedDir('eaas-move')
     onTestFinished(folder.remove)
     const file = (name: string, text: string) => {
       writeFileSync(join(folder.path, name), text)
       return join(folder.path, name)
     }
-    const urlOf = ({ database }: Service) => (database.backend === 'postgres' ? database.url : '')
-    const config = { root_key_file: file('key', OTHER_ROOT_KEY) }
-    const to = ['--to', file('url', urlOf(there)), '--to-config', file('other.json', JSON.stringify(config))]
+    const other = {
+      ...config,
+      root_key_file: file('key', OTHER_ROOT_KEY),
+      database_url_file: file('url', urlOf(there)),
+    }
+    const to = ['--to', other.database_url_file, '--to-config', file('other.json', JSON.stringify(other))]
     const eaas = () =>
       runCommand(['tenant', 'move', 'acme', ...to, '--address', ADDRESS, '--json'], {
         database: here.database,
         rootKey: ROOT_KEY,
       })
+    return { file, other, eaas }
+  }
+  const urlOf = ({ database }: Service) => (database.backend === 'postgres' ? database.url : '')
+
+  it('leaves a tenant here if the other installation went back, though its file names many logs first', async () => {
+    const folder = guardedDir('eaas-checkpoints')
+    onTestFinished(folder.remove)
+    const checkpoint_file = join(folder.path, 'checkpoints')
+    const seen = [...Array.from({ length: 600 }, () => randomUUID()), INSTALLATION]
+    const witnessed = { last_id: 99, hash: randomBytes(32), policy_version: 0 }
+    await createWitnessEmitter(
+      there.services,
+      checkpoint_file,
+    )(seen.map((tenant_id) => ({ tenant_id, witnessed, alarm: undefined })))
+    const { code, stderr } = await commandTo({ checkpoint_file }).eaas()
+    expect(code).not.toBe(0)
+    expect(stderr).toContain('the other installation has an alarm about its own log')
+    expect((await unwrap(here)).status).toBe(200)
+  })
+
+  it('moves a tenant under load: no acknowledged call is lost, and a repeated command changes nothing', async () => {
+    const { file, other, eaas } = commandTo()
     // As servers do each second.
     const following = setInterval(() => void there.refreshStoreKeys().catch(() => undefined), 500)
     onTestFinished(() => clearInterval(following))
@@ -500,7 +526,6 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
     expect(JSON.parse((await eaas()).stdout)).toMatchObject({ closed_ms: 0 })
     expect(await verify(there)).toMatchObject({ valid: true })
     const own = { root_key_file: file('own', ROOT_KEY), database_url_file: file('own-url', urlOf(here)) }
-    const other = { ...config, database_url_file: to[1] }
     const paths = { eu: file('eu.json', JSON.stringify(own)), us: file('us.json', JSON.stringify(other)) }
     const list = async () => {
       const args = ['tenant', 'list', '--all', file('all.json', JSON.stringify(paths)), '--json']
@@ -519,7 +544,7 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
       count: 2,
       failed: [{ tenant_id, error: expect.stringContaining('eu serves it too') }],
     })
-    paths.eu = join(folder.path, 'none.json')
+    paths.eu = `${paths.us}.none`
     expect(await list()).toMatchObject({ code: 1, count: 1, failed: [{ installation: 'eu' }] })
   })
 })
