@@ -364,6 +364,18 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
     for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
   })
 
+  it('is not undone while the target has an alarm, whose cause may hide that it arrived', async () => {
+    await performAsSystem(here.services, tenant_id, closeForMove(publicKeyOf(there)))
+    const { sql } = there.services
+    await sql`insert into chain_alarms (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
+      values (${INSTALLATION}, 'went back', 0, '', 0, now(), '')`
+    await expect(undoMove(pair())).rejects.toThrow(/has an alarm about its own log/)
+    expect(await statusOf(here)).toBe('moving')
+    await sql`delete from chain_alarms`
+    await undoMove(pair())
+    expect((await unwrap(here)).status).toBe(200)
+  })
+
   it('is not undone with another target, which cannot tell whether it has arrived', async () => {
     const another = await startService()
     onTestFinished(another.close)

@@ -64,7 +64,11 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
     })
   const { closedMs, found } = await work().finally(progress.done)
   if (json) return printJson({ ...found, moved: !undo, closed_ms: Math.round(closedMs) })
-  if (undo) return print(`${describeTenant(found)} is served here, and what was copied there is deleted.`)
+  if (undo)
+    return print(
+      `${describeTenant(found)} is served here, and what was copied there is deleted.`,
+      'If an older state of the other database was restored since the move began, the tenant may have arrived there and lost entries: compare a checkpoint from there.',
+    )
   print(
     `${describeTenant(found)} is served by the other installation; its calls waited ${(closedMs / 1_000).toFixed(1)} s.`,
     'Its sealed secrets are still in this database and its backups. To let nobody here use them, rotate its keys there.',

@@ -107,7 +107,9 @@ export async function undoMove(move: Move): Promise<void> {
       // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
       await lockPeppersOf(there, tenant_id)
       if (await findArrival(move, { on: there, head, auditKey })) throw arrived(tenant)
-      const left = await findLeft(move, there, { tenant, head }) // a purge or a restored backup may hide that it arrived
+      // A purge or a restored backup may hide that it arrived.
+      if (tenant.status === 'moving') await assertNoAlarm(move, there)
+      const left = await findLeft(move, there, { tenant, head })
       await deletePeppersOf(there, tenant_id)
       await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
     })
@@ -170,8 +172,14 @@ async function assertMovable(move: Move, tenant: TenantRow): Promise<boolean> {
   await findLeft(move, to.sql, { tenant, head })
   await assertNameIsFree(move, to.sql, name)
   // An alarm there would keep the tenant from arriving once it is closed, or from being served.
-  const alarm = (await listAlarms(to.sql)).find((each) => [tenant_id, INSTALLATION_ID].includes(each.tenant_id))
-  if (!alarm) return false
+  await assertNoAlarm(move, to.sql)
+  return false
+}
+
+/** @throws Refusal E_STATE */
+async function assertNoAlarm({ tenant_id }: Move, there: Queryable): Promise<void> {
+  const alarm = (await listAlarms(there)).find((each) => [tenant_id, INSTALLATION_ID].includes(each.tenant_id))
+  if (!alarm) return
   const log = alarm.tenant_id === tenant_id ? 'this tenant' : 'its own log'
   throw new Refusal('E_STATE', `the other installation has an alarm about ${log}: end that first (eaas doctor there)`)
 }
