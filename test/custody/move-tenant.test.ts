@@ -457,6 +457,15 @@ describe('a move is refused', { timeout: 60_000 }, () => {
     expect(await verify(there)).toMatchObject({ valid: true })
   })
 
+  it('before it is closed, if what was copied reaches past the end of the log', async () => {
+    await there.services.sql`insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
+      values (${tenant_id}, 1000, 'key.wrap', 'nobody', now(), '', '')`
+    await expect(move()).rejects.toThrow(/do not end as the log does/)
+    expect((await unwrap(here)).status).toBe(200)
+    await undoMove(pair())
+    await move()
+  })
+
   it('before it is closed, if its move from the target is unfinished', async () => {
     await arriveOnly()
     await rotateAged(here)

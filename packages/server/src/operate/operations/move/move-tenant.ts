@@ -26,7 +26,7 @@ import type { Services } from '../../../core/runner/operation.js'
 import { performAsSystem, systemCaller } from '../../../core/runner/perform.js'
 import { Refusal } from '../../../core/runner/refusal.js'
 import { isMovedAway } from '../../../core/runner/tenant-state.js'
-import { findHead } from '../../../core/store/audit.js'
+import { findHead, findLastId } from '../../../core/store/audit.js'
 import type { Queryable, Transaction } from '../../../core/store/db.js'
 import { withoutDeadlines } from '../../../core/store/deadline.js'
 import { LEARN_SECONDS } from '../../../core/store/store-keys.js'
@@ -50,6 +50,7 @@ import {
   describeStatus,
   findLeft,
   keyOf,
+  notTheLog,
   rowKeyOf,
   signMove,
 } from './write-arrival.js'
@@ -165,11 +166,13 @@ async function assertMovable(move: Move, tenant: TenantRow): Promise<boolean> {
   if (status !== 'active' && status !== 'moving')
     throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
   await signMove(move, from.sql)
+  const copied_id = await findLastId(to.sql, tenant_id) // before the head, which another command may be copying up to
   const head = await findHead(from.sql, tenant_id)
   if (!head) throw new Refusal('E_STATE', `the head of the log of tenant ${name} is missing: see eaas doctor`)
   const { auditKey } = await getState(move)
   if (await findArrival(move, { on: to.sql, head, auditKey })) return true
   await findLeft(move, to.sql, { tenant, head })
+  if (copied_id > head.last_id) throw notTheLog()
   await assertNameIsFree(move, to.sql, name)
   // An alarm there would keep the tenant from arriving once it is closed, or from being served.
   await assertNoAlarm(move, to.sql)

@@ -69,16 +69,19 @@ export async function arrive(move: Move, arriving: Arriving): Promise<ChainedEnt
   const at = arriving.copied ?? (await findCopied(move, { on: lock, auditKey }))
   const { last_id: through_id } = head
   const end = await copyEntries(move, { on: lock, auditKey, at, through_id, onProgress, signal: undefined, pauses: 0 })
-  if (end.id !== through_id || !equalBytes(end.hash, head.hash))
-    throw new Refusal(
-      'E_STATE',
-      'the entries in the other installation do not end as the log does: undo the move (--undo), and begin again',
-    )
+  if (end.id !== through_id || !equalBytes(end.hash, head.hash)) throw notTheLog()
   const { moved, own, installation } = await withoutDeadlines(to.sql).begin((there) => writeAll(move, there, arriving))
   to.states.forget(tenant_id)
   to.committer.guard.committed(own)
   to.committer.guard.committed(installation)
   return moved
+}
+
+export function notTheLog(): Refusal {
+  return new Refusal(
+    'E_STATE',
+    'the entries in the other installation do not end as the log does: undo the move (--undo), and begin again',
+  )
 }
 
 async function writeAll(
