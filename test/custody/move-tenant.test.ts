@@ -1,5 +1,5 @@
 // A tenant is moved to another installation. Its log continues there under that installation's keys, and both agree up to the move.
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
@@ -11,6 +11,7 @@ import { readAuditCheckpoint, verifyAudit } from '../../packages/server/src/core
 import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
 import { rotateKey } from '../../packages/server/src/core/api/key-rotation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { createWitnessEmitter } from '../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { closeForMove } from '../../packages/server/src/operators/tenants.js'
@@ -73,6 +74,17 @@ async function breakAt({ services: { sql } }: Service, status: string): Promise<
     if new.status = '${status}' then raise exception 'cut'; end if; return new; end $$`)
   await sql`create trigger cut before insert or update on tenants for each row execute function cut()`
   return async () => void (await sql.unsafe('drop trigger cut on tenants; drop function cut'))
+}
+/** Writes more entries than are left for when the tenant is closed. */
+async function writeMany(): Promise<void> {
+  const operations = Array.from({ length: 600 }, () => ({ op: 'wrap', key_id, dek }))
+  for (let at = 0; at < 2; at++) expect((await owner.call('POST', '/v1/batch', { operations })).status).toBe(200)
+}
+/** Resolves once a statement waits for a lock. */
+const untilBlocked = ({ services: { sql } }: Service) => {
+  const waiting = () => sql`
+    select from pg_locks join pg_database as d on d.oid = database where datname = current_database() and not granted`
+  return expect.poll(async () => (await waiting()).length > 0, { timeout: 10_000 }).toBe(true)
 }
 /** One process alone opens the embedded database. */
 const itWithTwoProcesses = it.skipIf(backend() === 'embedded')
@@ -224,24 +236,17 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
   })
 
   itWithTwoProcesses('arrives though the store key is rotated here while its log is copied', async () => {
-    const operations = Array.from({ length: 600 }, () => ({ op: 'wrap', key_id, dek }))
-    const write = async () => {
-      for (let at = 0; at < 2; at++) expect((await owner.call('POST', '/v1/batch', { operations })).status).toBe(200)
-    }
-    await write()
+    await writeMany()
     const command = await startService({ database: here.database })
     onTestFinished(command.close)
     const { sql } = there.services
     const moving = await sql.begin(async (lock) => {
       await lock`lock table audit_log in share mode`
       const moving = move(command)
-      const waiting = () => sql`
-        select from pg_locks join pg_database as d on d.oid = database where datname = current_database() and not granted`
-      const isWaiting = async () => (await waiting()).length > 0
-      await expect.poll(isWaiting, { timeout: 10_000 }).toBe(true)
+      await untilBlocked(there)
       await rotateAged(here)
       await command.refreshStoreKeys()
-      await write()
+      await writeMany()
       return { ended: moving }
     })
     await moving.ended
@@ -310,6 +315,57 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
     for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
   })
 
+  itWithTwoProcesses('by its undoing while the log is copied does not arrive', async () => {
+    await writeMany()
+    const { sql } = there.services
+    await sql.unsafe(`create function wait() returns trigger language plpgsql as $$ begin
+      perform pg_catalog.pg_advisory_xact_lock_shared(1); return new; end $$`)
+    await sql`create trigger wait before insert on audit_log for each row when (new.id = 600) execute function wait()`
+    const { ended } = await sql.begin(async (lock) => {
+      await lock`select pg_catalog.pg_advisory_xact_lock(1)`
+      const ended = expect(move()).rejects.toThrow(/undone meanwhile/)
+      await untilBlocked(there)
+      await undoMove(pair())
+      return { ended }
+    })
+    await ended
+    expect([await statusOf(here), (await unwrap(here)).status]).toEqual(['active', 200])
+    await expect(move()).rejects.toThrow(/entry 1 of the log does not verify in the other installation/)
+    await undoMove(pair())
+    await move()
+    for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
+  itWithTwoProcesses('and begun to another target does not arrive at the former one', async () => {
+    const another = await startService()
+    onTestFinished(another.close)
+    await performAsSystem(here.services, tenant_id, closeForMove(publicKeyOf(there)))
+    const { ended } = await there.services.sql.begin(async (lock) => {
+      await lock`lock table tenant_peppers in access exclusive mode`
+      const ended = expect(move()).rejects.toThrow(/is being moved to another installation/)
+      await untilBlocked(there)
+      // As with a copy of the target, from which nothing can be deleted that the move left in the target.
+      await undoMove({ ...pair(here, another), to: { ...another.services, signingKey: there.services.signingKey } })
+      await performAsSystem(here.services, tenant_id, closeForMove(publicKeyOf(another)))
+      return { ended }
+    })
+    await ended
+    expect(await statusOf(here)).toBe('moving')
+    expect(await there.services.sql`select from tenants where tenant_id = ${tenant_id}`).toHaveLength(0)
+    await move(here, another)
+    expect((await unwrap(another)).status).toBe(200)
+  })
+
+  it('by its undoing while processes there read its peppers ends', async () => {
+    let undo: Promise<void> | undefined
+    const onProgress = () => {
+      undo ??= undoMove(pair())
+    }
+    await expect(moveTenant(pair(), { learnSeconds: 3_600, onProgress })).rejects.toThrow(/undone meanwhile/)
+    await undo
+    expect([await statusOf(here), (await unwrap(here)).status]).toEqual(['active', 200])
+  })
+
   it('once it has arrived is not undone but ended', async () => {
     await arriveOnly()
     await there.refreshStoreKeys()
@@ -318,6 +374,18 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
     await move()
     expect((await unwrap(here)).body.detail).toContain(ADDRESS)
     for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
+  it('is not undone while the target has an alarm, whose cause may hide that it arrived', async () => {
+    await performAsSystem(here.services, tenant_id, closeForMove(publicKeyOf(there)))
+    const { sql } = there.services
+    await sql`insert into chain_alarms (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
+      values (${INSTALLATION}, 'went back', 0, '', 0, now(), '')`
+    await expect(undoMove(pair())).rejects.toThrow(/has an alarm about its own log/)
+    expect(await statusOf(here)).toBe('moving')
+    await sql`delete from chain_alarms`
+    await undoMove(pair())
+    expect((await unwrap(here)).status).toBe(200)
   })
 
   it('is not undone with another target, which cannot tell whether it has arrived', async () => {
@@ -385,6 +453,31 @@ describe('a move is refused', { timeout: 60_000 }, () => {
     expect(await statusOf(here)).toBe('moving')
   })
 
+  it('if an entry that was copied is no longer there', async () => {
+    const { sql } = there.services
+    await sql.unsafe(`create function lose() returns trigger language plpgsql as $$ begin
+      execute pg_catalog.format('delete from %s where tenant_id = $1 and id = 2', tg_relid::regclass) using new.tenant_id;
+      return null; end $$`)
+    await sql.unsafe(`create trigger lose after insert on audit_log for each row
+      when (new.tenant_id = '${tenant_id}' and new.id = 3) execute function lose()`)
+    await expect(move()).rejects.toThrow(/does not have every entry of the log/)
+    expect(await sql`select from tenants where tenant_id = ${tenant_id}`).toHaveLength(0)
+    await sql.unsafe('drop trigger lose on audit_log; drop function lose')
+    await undoMove(pair())
+    expect((await unwrap(here)).status).toBe(200)
+    await move()
+    expect(await verify(there)).toMatchObject({ valid: true })
+  })
+
+  it('before it is closed, if what was copied reaches past the end of the log', async () => {
+    await there.services.sql`insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
+      values (${tenant_id}, 1000, 'key.wrap', 'nobody', now(), '', '')`
+    await expect(move()).rejects.toThrow(/do not end as the log does/)
+    expect((await unwrap(here)).status).toBe(200)
+    await undoMove(pair())
+    await move()
+  })
+
   it('before it is closed, if its move from the target is unfinished', async () => {
     await arriveOnly()
     await rotateAged(here)
@@ -402,21 +495,46 @@ describe('a move is refused', { timeout: 60_000 }, () => {
 })
 
 describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000 }, () => {
-  it('moves a tenant under load: no acknowledged call is lost, and a repeated command changes nothing', async () => {
+  function commandTo(config = {}) {
     const folder = guardedDir('eaas-move')
     onTestFinished(folder.remove)
     const file = (name: string, text: string) => {
       writeFileSync(join(folder.path, name), text)
       return join(folder.path, name)
     }
-    const urlOf = ({ database }: Service) => (database.backend === 'postgres' ? database.url : '')
-    const config = { root_key_file: file('key', OTHER_ROOT_KEY) }
-    const to = ['--to', file('url', urlOf(there)), '--to-config', file('other.json', JSON.stringify(config))]
+    const other = {
+      ...config,
+      root_key_file: file('key', OTHER_ROOT_KEY),
+      database_url_file: file('url', urlOf(there)),
+    }
+    const to = ['--to', other.database_url_file, '--to-config', file('other.json', JSON.stringify(other))]
     const eaas = () =>
       runCommand(['tenant', 'move', 'acme', ...to, '--address', ADDRESS, '--json'], {
         database: here.database,
         rootKey: ROOT_KEY,
       })
+    return { file, other, eaas }
+  }
+  const urlOf = ({ database }: Service) => (database.backend === 'postgres' ? database.url : '')
+
+  it('leaves a tenant here if the other installation went back, though its file names many logs first', async () => {
+    const folder = guardedDir('eaas-checkpoints')
+    onTestFinished(folder.remove)
+    const checkpoint_file = join(folder.path, 'checkpoints')
+    const seen = [...Array.from({ length: 600 }, () => randomUUID()), INSTALLATION]
+    const witnessed = { last_id: 99, hash: randomBytes(32), policy_version: 0 }
+    await createWitnessEmitter(
+      there.services,
+      checkpoint_file,
+    )(seen.map((tenant_id) => ({ tenant_id, witnessed, alarm: undefined })))
+    const { code, stderr } = await commandTo({ checkpoint_file }).eaas()
+    expect(code).not.toBe(0)
+    expect(stderr).toContain('the other installation has an alarm about its own log')
+    expect((await unwrap(here)).status).toBe(200)
+  })
+
+  it('moves a tenant under load: no acknowledged call is lost, and a repeated command changes nothing', async () => {
+    const { file, other, eaas } = commandTo()
     // As servers do each second.
     const following = setInterval(() => void there.refreshStoreKeys().catch(() => undefined), 500)
     onTestFinished(() => clearInterval(following))
@@ -441,7 +559,6 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
     expect(JSON.parse((await eaas()).stdout)).toMatchObject({ closed_ms: 0 })
     expect(await verify(there)).toMatchObject({ valid: true })
     const own = { root_key_file: file('own', ROOT_KEY), database_url_file: file('own-url', urlOf(here)) }
-    const other = { ...config, database_url_file: to[1] }
     const paths = { eu: file('eu.json', JSON.stringify(own)), us: file('us.json', JSON.stringify(other)) }
     const list = async () => {
       const args = ['tenant', 'list', '--all', file('all.json', JSON.stringify(paths)), '--json']
@@ -460,7 +577,7 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
       count: 2,
       failed: [{ tenant_id, error: expect.stringContaining('eu serves it too') }],
     })
-    paths.eu = join(folder.path, 'none.json')
+    paths.eu = `${paths.us}.none`
     expect(await list()).toMatchObject({ code: 1, count: 1, failed: [{ installation: 'eu' }] })
   })
 })

@@ -1,6 +1,7 @@
 /** `eaas tenant move`: moves a tenant to another installation. */
 import { type Command, InvalidArgumentError } from 'commander'
 import { type Config, readConfig, readUrlFile } from '../../core/config.js'
+import type { Services } from '../../core/runner/operation.js'
 import { rootKeySettingOf } from '../../root-keys/open-provider.js'
 import { moveTenant, undoMove } from '../operations/move/move-tenant.js'
 import { commandConfig, JSON_OPTION, readKeptPath } from './command.js'
@@ -52,16 +53,22 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
   const work = () =>
     withServices(config, async (from) => {
       const found = await getTenant(from, name)
-      return withServices(targetOf(config, options), async (to) => {
+      const workThere = async (to: Services) => {
         const move = { from, to, tenant_id: found.tenant_id }
         if (undo) await undoMove(move)
         const closedMs = undo ? 0 : await moveTenant(move, { address, onProgress: progress })
         return { found, closedMs }
-      })
+      }
+      // A move that begins there with an alarm still to be raised would close the tenant and not arrive.
+      return withServices(targetOf(config, options), workThere, { comparesAll: true })
     })
   const { closedMs, found } = await work().finally(progress.done)
   if (json) return printJson({ ...found, moved: !undo, closed_ms: Math.round(closedMs) })
-  if (undo) return print(`${describeTenant(found)} is served here, and what was copied there is deleted.`)
+  if (undo)
+    return print(
+      `${describeTenant(found)} is served here, and what was copied there is deleted.`,
+      'If an older state of the other database was restored since the move began, the tenant may have arrived there and lost entries: compare a checkpoint from there.',
+    )
   print(
     `${describeTenant(found)} is served by the other installation; its calls waited ${(closedMs / 1_000).toFixed(1)} s.`,
     'Its sealed secrets are still in this database and its backups. To let nobody here use them, rotate its keys there.',

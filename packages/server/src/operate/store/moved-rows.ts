@@ -87,6 +87,17 @@ export async function withoutTimeouts(sql: Transaction): Promise<void> {
            pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
 }
 
+export async function countEntries(
+  sql: Queryable,
+  tenant_id: string,
+  { after_id, through_id }: { after_id: number; through_id: number },
+): Promise<number> {
+  const [row] = await sql<{ entries: number }[]>`
+    select pg_catalog.count(*) as entries from audit_log
+    where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}`
+  return row?.entries ?? 0
+}
+
 export async function deleteEntriesAfter(sql: Transaction, tenant_id: string, after_id: number): Promise<void> {
   await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${after_id}`
 }

@@ -26,7 +26,7 @@ import type { Services } from '../../../core/runner/operation.js'
 import { performAsSystem, systemCaller } from '../../../core/runner/perform.js'
 import { Refusal } from '../../../core/runner/refusal.js'
 import { isMovedAway } from '../../../core/runner/tenant-state.js'
-import { findHead } from '../../../core/store/audit.js'
+import { findHead, findLastId } from '../../../core/store/audit.js'
 import type { Queryable, Transaction } from '../../../core/store/db.js'
 import { withoutDeadlines } from '../../../core/store/deadline.js'
 import { LEARN_SECONDS } from '../../../core/store/store-keys.js'
@@ -50,6 +50,7 @@ import {
   describeStatus,
   findLeft,
   keyOf,
+  notTheLog,
   rowKeyOf,
   signMove,
 } from './write-arrival.js'
@@ -75,11 +76,12 @@ export async function moveTenant(move: Move, options: MoveOptions = {}): Promise
   const hasArrived = await assertMovable(move, tenant)
   let closedAt: number | undefined
   if (!hasArrived) {
-    await stagePeppers(move)
+    let peppers = await stagePeppers(move)
     const copied = await copyWhileServed(move, options)
-    const peppers = await stagePeppers(move) // again, since a rotation may have replaced one meanwhile
     onProgress?.('waiting until its API keys are known there')
-    while (!(await arePeppersKnown(to.sql, tenant_id, learnSeconds))) {
+    for (;;) {
+      peppers = await stagePeppers(move, peppers) // again, since a rotation may have replaced one meanwhile
+      if (await arePeppersKnown(to.sql, tenant_id, learnSeconds)) break
       signal?.throwIfAborted()
       await sleep(LOOK_MS)
     }
@@ -106,7 +108,9 @@ export async function undoMove(move: Move): Promise<void> {
       // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
       await lockPeppersOf(there, tenant_id)
       if (await findArrival(move, { on: there, head, auditKey })) throw arrived(tenant)
-      const left = await findLeft(move, there, { tenant, head }) // a purge or a restored backup may hide that it arrived
+      // A purge or a restored backup may hide that it arrived.
+      if (tenant.status === 'moving') await assertNoAlarm(move, there)
+      const left = await findLeft(move, there, { tenant, head })
       await deletePeppersOf(there, tenant_id)
       await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
     })
@@ -162,15 +166,23 @@ async function assertMovable(move: Move, tenant: TenantRow): Promise<boolean> {
   if (status !== 'active' && status !== 'moving')
     throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
   await signMove(move, from.sql)
+  const copied_id = await findLastId(to.sql, tenant_id) // before the head, which another command may be copying up to
   const head = await findHead(from.sql, tenant_id)
   if (!head) throw new Refusal('E_STATE', `the head of the log of tenant ${name} is missing: see eaas doctor`)
   const { auditKey } = await getState(move)
   if (await findArrival(move, { on: to.sql, head, auditKey })) return true
   await findLeft(move, to.sql, { tenant, head })
+  if (copied_id > head.last_id) throw notTheLog()
   await assertNameIsFree(move, to.sql, name)
   // An alarm there would keep the tenant from arriving once it is closed, or from being served.
-  const alarm = (await listAlarms(to.sql)).find((each) => [tenant_id, INSTALLATION_ID].includes(each.tenant_id))
-  if (!alarm) return false
+  await assertNoAlarm(move, to.sql)
+  return false
+}
+
+/** @throws Refusal E_STATE */
+async function assertNoAlarm({ tenant_id }: Move, there: Queryable): Promise<void> {
+  const alarm = (await listAlarms(there)).find((each) => [tenant_id, INSTALLATION_ID].includes(each.tenant_id))
+  if (!alarm) return
   const log = alarm.tenant_id === tenant_id ? 'this tenant' : 'its own log'
   throw new Refusal('E_STATE', `the other installation has an alarm about ${log}: end that first (eaas doctor there)`)
 }
@@ -208,6 +220,7 @@ async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'pep
     const tenant = await readTenant(move, lock)
     if (tenant.status !== 'moving')
       throw new Refusal('E_STATE', `tenant ${tenant.name} is ${tenant.status}: another command ended or undid its move`)
+    await assertTarget(move, lock, tenant) // undone and begun elsewhere meanwhile, it is `moving` too
     const found = await findArrival(move, { on: to.sql, head, auditKey })
     const entry = found ?? (await arrive(move, { lock, head, tenant, auditKey, ...options }))
     const { id: last_id, hash, created_at } = entry

@@ -17,10 +17,23 @@ export interface StagedPeppers {
   rows: readonly TenantPepperRow[]
 }
 
-/** Writes there under which peppers the digests of the API keys are, unless they are there. */
-export async function stagePeppers({ from, to, tenant_id }: Move): Promise<StagedPeppers> {
-  const wanted = await listPeppers(from, tenant_id)
-  const staged = await listTenantPeppers(to.sql, tenant_id)
+/**
+ * Writes there under which peppers the digests of the API keys are, unless they are there.
+ * @param before what this command staged, if it did
+ * @throws Refusal E_STATE if that is no longer there, as after an undo, which deleted what was copied too
+ */
+export async function stagePeppers(move: Move, before?: StagedPeppers): Promise<StagedPeppers> {
+  const wanted = await listPeppers(move.from, move.tenant_id)
+  return move.to.sql.begin((there) => stageThere(move, there, { wanted, before }))
+}
+
+async function stageThere(
+  { from, to, tenant_id }: Move,
+  there: Transaction,
+  { wanted, before }: { wanted: Awaited<ReturnType<typeof listPeppers>>; before: StagedPeppers | undefined },
+): Promise<StagedPeppers> {
+  const staged = await lockPeppersOf(there, tenant_id)
+  if (before && !areSame(before.rows, staged)) throw notStaged()
   const isStaged = ({ number, binding, sealed }: (typeof wanted)[number], at: number) => {
     const row = staged[at]
     if (row?.number !== number) return false
@@ -43,7 +56,7 @@ export async function stagePeppers({ from, to, tenant_id }: Move): Promise<Stage
       wrapped_pepper: moveSecret({ from: from.storeKeys, to: to.storeKeys }, binding, sealed, next),
     }
   })
-  await to.sql.begin((sql) => replacePeppersOf(sql, tenant_id, rows))
+  await replacePeppersOf(there, tenant_id, rows)
   return { numbers, rows }
 }
 
@@ -76,10 +89,19 @@ export async function assertStaged(
   { lock, there, peppers }: Pick<Arriving, 'lock' | 'peppers'> & { there: Transaction },
 ): Promise<void> {
   const staged = await lockPeppersOf(there, tenant_id)
-  const isStaged =
-    staged.length === peppers?.rows.length &&
-    peppers.rows.every((row, at) => equalBytes(row.wrapped_pepper, staged[at]?.wrapped_pepper ?? new Uint8Array()))
   const { pepper } = await getPeppers(lock)
-  if (isStaged && peppers.numbers.has(pepper)) return
-  throw new Refusal('E_STATE', 'the move was undone meanwhile, or a pepper replaced: repeat the command')
+  if (!peppers?.numbers.has(pepper) || !areSame(peppers.rows, staged)) throw notStaged()
+}
+
+/** Whether one command wrote both: to seal a pepper twice gives other bytes. */
+function areSame(rows: readonly TenantPepperRow[], staged: readonly TenantPepperRow[]): boolean {
+  const wrapped = staged.map(({ wrapped_pepper }) => wrapped_pepper)
+  return (
+    rows.length === staged.length &&
+    rows.every((row, at) => equalBytes(row.wrapped_pepper, wrapped[at] ?? new Uint8Array()))
+  )
+}
+
+function notStaged(): Refusal {
+  return new Refusal('E_STATE', 'the move was undone meanwhile, or a pepper replaced: repeat the command')
 }

@@ -34,7 +34,14 @@ import { listKeys, listTenantKeyVersions } from '../../../core/store/keys.js'
 import { findTenant, findTenantByName, insertTenant, type TenantRow } from '../../../core/store/tenants.js'
 import { lockInstallationHead, recordForInstallation } from '../../../guard/installation-log.js'
 import { authenticTenant } from '../../../operators/tenants.js'
-import { COPIED_TABLES, copyRows, deleteLeft, insertRows, withoutTimeouts } from '../../store/moved-rows.js'
+import {
+  COPIED_TABLES,
+  copyRows,
+  countEntries,
+  deleteLeft,
+  insertRows,
+  withoutTimeouts,
+} from '../../store/moved-rows.js'
 import { copyEntries, findCopied, findStart, type Move, type Position } from './copy-log.js'
 import { assertStaged, type StagedPeppers } from './stage-peppers.js'
 
@@ -62,16 +69,19 @@ export async function arrive(move: Move, arriving: Arriving): Promise<ChainedEnt
   const at = arriving.copied ?? (await findCopied(move, { on: lock, auditKey }))
   const { last_id: through_id } = head
   const end = await copyEntries(move, { on: lock, auditKey, at, through_id, onProgress, signal: undefined, pauses: 0 })
-  if (end.id !== through_id || !equalBytes(end.hash, head.hash))
-    throw new Refusal(
-      'E_STATE',
-      'the entries in the other installation do not end as the log does: undo the move (--undo), and begin again',
-    )
+  if (end.id !== through_id || !equalBytes(end.hash, head.hash)) throw notTheLog()
   const { moved, own, installation } = await withoutDeadlines(to.sql).begin((there) => writeAll(move, there, arriving))
   to.states.forget(tenant_id)
   to.committer.guard.committed(own)
   to.committer.guard.committed(installation)
   return moved
+}
+
+export function notTheLog(): Refusal {
+  return new Refusal(
+    'E_STATE',
+    'the entries in the other installation do not end as the log does: undo the move (--undo), and begin again',
+  )
 }
 
 async function writeAll(
@@ -85,6 +95,13 @@ async function writeAll(
   await findLeft(move, there, { tenant, head })
   await deleteLeft(there, tenant_id)
   const { marks, id: purged_through } = await findStart(move, lock, auditKey)
+  const { last_id: through_id } = head
+  // Whatever happened there since they were copied: once arrived, a log with a hole could not be called anywhere.
+  if ((await countEntries(there, tenant_id, { after_id: purged_through, through_id })) !== through_id - purged_through)
+    throw new Refusal(
+      'E_STATE',
+      'the other installation does not have every entry of the log: undo the move (--undo), and begin again',
+    )
   const { key_change, key_changes } = await signMove(move, lock)
   const log = endLog(move, { head, tenant, auditKey, address, purged_through, key_change })
   const macs = { from: rowKeyOf(auditKey), to: rowKeyOf(log.theirs) }
