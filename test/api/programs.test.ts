@@ -120,7 +120,7 @@ const PROGRAMS: Program[] = [
     },
   },
   {
-    program: 'a nightly report on who opened what',
+    program: 'a nightly report on who unwrapped which data keys',
     usesKeys: false,
     async run(apiKey) {
       expect((await connect(apiKey).audit.list({ action: 'key.unwrap' })).total).toBeGreaterThan(0)

@@ -36,7 +36,6 @@ NOTES = {kind: re.compile(f"(eaas/audit/{kind}/v1\n({UUID})\n{ends}({TIME})\n)\n
          for kind, ends in (("checkpoint", END), ("stretch", END + END))}
 ENTRIES = re.compile(f"(eaas/audit/entries/v1\n({UUID})\n{INTEGER}\n([1-9][0-9]{{0,15}})\n(.+)\n({TIME})\n)\n\u2014 eaas-audit (.+)\n")
 KEY_CHANGE = re.compile(f"eaas/audit/key-change/v1\n(.+)\n(.+)\n({TIME})\n")
-MOVE = re.compile(f"eaas/audit/key-change/v2\n(.+)\n(.+)\n({TIME})\n(.+)\n")
 SIGNATURE = re.compile("\u2014 ([^\\s\u0085+]+) ([A-Za-z0-9+/]+={0,2})")
 TREE = re.compile("(eaas/audit/tree/v1/[0-9a-f]{32})\n([1-9][0-9]{0,15})\n(.+)\n")
 LAST_SECOND = 253402300799  # of the year 9999 (cosignature.md 2)
@@ -84,16 +83,13 @@ def read_key(public_key):
 
 
 def follow(notes):
-    """The changes of keys that statements tell of (key-change.md 4): from, to and time of each, and the first key of an installation that a tenant moved to."""
+    """The changes of keys that statements tell of (key-change.md 4): from, to and time of each."""
     changes, seen = [], []
     for note in notes:
         text, _, signatures = note.rpartition("\n\n")
         text, lines = text + "\n", signatures.split("\n")
-        form = MOVE if text.startswith("eaas/audit/key-change/v2\n") else KEY_CHANGE
-        before, after, time, *first = read(form, text, "a statement about a new signing key")
+        before, after, time = read(KEY_CHANGE, text, "a statement about a new signing key")
         demand(len(lines) == 3 and lines[2] == "" and before != after, "this is no statement of two keys")
-        for public_key in first:
-            read_key(public_key)
         for public_key, line in zip((before, after), lines):
             key = read_key(public_key)[1]
             signature = signed_by(key[1:], "eaas-audit", b"\1", text, [line])
@@ -102,18 +98,12 @@ def follow(notes):
         demand(not changes or changes[-1]["to"] == before, "the statements do not follow from one another")
         seen.append(before)
         demand(after not in seen, "the statements lead back to an earlier key")
-        changes.append({"from": before, "to": after, "created_at": time, **({"first": first[0]} if first else {})})
+        changes.append({"from": before, "to": after, "created_at": time})
     return changes
 
 
 def keys_of(changes):
     return [change["from"] for change in changes[:1]] + [change["to"] for change in changes]
-
-
-def installation_keys_of(changes):
-    """The keys known of the installation that the statements lead to, the first one first."""
-    moved = next((at for at in reversed(range(len(changes))) if "first" in changes[at]), None)
-    return keys_of(changes) if moved is None else [changes[moved]["first"], *(change["to"] for change in changes[moved:])]
 
 
 def read_note(note, public_keys, kind="checkpoint"):
@@ -223,13 +213,12 @@ def find_witnessed(kept, public_key, witnesses, export):
     demand(public_key, "witnesses need the public key that the checkpoint is checked by")
     header, end, time = read_beginning(export)
     changes = json.loads(f"[{header[4]}]") if header and header[4] else []
-    changes = follow(changes)
-    keys = installation_keys_of(changes) if public_key in keys_of(changes) else [public_key]
+    keys = keys_of(follow(changes)) or [public_key]
     found, fault = [], "there is no checkpoint of the installation's log"
     for text in kept.split("\n"):
         try:
             line = json.loads(text)
-            found.append(read_witnessed(line, keys, witnesses))
+            found.append(read_witnessed(line, keys if public_key in keys else [public_key], witnesses))
         except (KeyError, TypeError, ValueError, InvalidSignature) as error:
             fault = str(error) or "a signature does not verify"
     demand(found, f"no checkpoint that these witnesses cosigned: {fault}")
@@ -597,31 +586,23 @@ class Kept:
 class Comparison:
     """Every checkpoint that was kept of the log and of the installation's (export.md 6): none may contradict the file."""
 
-    def __init__(self, named, notes, tenant, keys, installation_keys):
+    def __init__(self, named, notes, tenant, keys):
         notes = list(dict.fromkeys([*([] if named is None else [named]), *notes]))
         kept = [Kept(note, tenant) for note in notes if parsed(note)]
-        self.given, self.accepted = len(notes), []
-        self.keys, self.installation_keys = keys, installation_keys
+        self.given, self.keys, self.accepted = len(notes), keys, []
         self.kept = sorted((known for known in kept if known.owner in (tenant, INSTALLATION)), key=lambda known: (known.time, known.id), reverse=True)
         # By default the newest of the log, or else the newest of the installation that is signed: another's logs have the same id.
         named_first = sorted(self.kept, key=lambda known: (
-            known.note != named, not known.is_own, known.owner == INSTALLATION and not self.is_signed(known)))
+            known.note != named, not known.is_own, known.owner == INSTALLATION and not is_signed(known.note, keys)))
         self.named = next(iter(named_first), None)
         demand(self.named or not notes, "none of the checkpoints is of this tenant or of the installation")
         demand(not self.named or named is None or self.named.note == named, "the checkpoint belongs to another tenant")
         if self.named:
-            read_note(self.named.note, self.keys_of(self.named))
+            read_note(self.named.note, keys)
         self.left = {}
         for known in self.kept:
             if known.is_own:
                 self.left.setdefault(known.id, []).append(known)
-
-    def keys_of(self, kept):
-        """Of the installation's log only those of this one: the log may have come from another, whose own log has the same id."""
-        return self.keys if kept.is_own else self.installation_keys
-
-    def is_signed(self, kept):
-        return is_signed(kept.note, self.keys_of(kept))
 
     def compare(self, id_, hash_):
         """Whether the named one contradicts this entry."""
@@ -646,7 +627,7 @@ class Comparison:
                           "Give a checkpoint from after that too: if the log agrees with it, this one counts as of a lost entry") or ""
 
     def agrees(self, kept):
-        return kept.state == "agrees" and self.is_signed(kept)
+        return kept.state == "agrees" and is_signed(kept.note, self.keys)
 
     def joins(self, id_):
         return any(known.id == id_ and known.is_own and self.agrees(known) for known in self.kept)
@@ -665,12 +646,12 @@ class Comparison:
                 known.state = "contradicts"
             elif same and compared:
                 known.state = "agrees"
-            if known.state and not known.is_own and not self.is_signed(known):
+            if known.state and not known.is_own and not is_signed(known.note, self.keys):
                 known.state = None  # another installation's, in the same file
         lost = [known for known in self.kept if known.state == "contradicts" and self.is_excused(known)]
         wrong = [known for known in self.kept if known.state == "contradicts" and known not in lost]
         for known in sorted(wrong, key=lambda known: (not known.is_own, known.id)):
-            if not self.is_signed(known):
+            if not is_signed(known.note, self.keys):
                 raise KeptNoteError(f"the checkpoint of {known.time} contradicts the export at entry {known.id}, but its own signature is not that of the given key")
             end, at = (head[0], signed_at) if known.is_own else shown[:2]
             is_newer = any(not other.is_own and self.agrees(other) and (other.time, other.id) > (known.time, known.id) for other in self.kept)
@@ -685,7 +666,7 @@ class Comparison:
         for known in entries.values():
             if len({kept.h for kept in known}) == 1:
                 continue
-            one, *others = [kept for kept in known if not self.find(kept) and self.is_signed(kept)] or [None]
+            one, *others = [kept for kept in known if not self.find(kept) and is_signed(kept.note, self.keys)] or [None]
             for other in others:
                 where = f": {ANOTHER_LOG}, and {NO_ENTRY}" if one.is_own else f" of the installation's log: {ANOTHER_LOG}{LEAVE_OUT}"
                 demand(other.h == one.h, f"the checkpoints of {other.time} and of {one.time} state different hashes of entry {one.id}{where}")
@@ -700,7 +681,7 @@ class Comparison:
         """The newest that could not be compared, if none that agrees was signed as late. Without an anchor, none of the installation can be."""
         newest = next((known.time for known in self.kept if self.agrees(known)), None)
         return next((known for known in self.kept
-                     if newest is not None and known.state is None and (self.has_anchor or known.is_own) and known.time > newest and self.is_signed(known)), None)
+                     if newest is not None and known.state is None and (self.has_anchor or known.is_own) and known.time > newest and is_signed(known.note, self.keys)), None)
 
 
 def is_signed(note, keys):
@@ -726,8 +707,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
         keys = keys_of(changes)
         demand(not keys or public_key in (None, *keys), "the export is of an installation whose signing keys do not include the one given")
         demand(public_key or checkpoint is None and not checkpoints, "a checkpoint needs the public key that it is checked by")
-        installation_keys = installation_keys_of(changes)
-        comparison = Comparison(checkpoint, checkpoints or [], tenant, keys or public_key, installation_keys or public_key)
+        comparison = Comparison(checkpoint, checkpoints or [], tenant, keys or public_key)
         if comparison.named:
             verdict["checkpoint"] = view(comparison.named)
         anchor, links = None, None
@@ -793,7 +773,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
             demand((owner, states[0]) == (INSTALLATION, position), "what is signed does not agree with the anchor")
             size = states[-1][0]
             for id_, hash_, nodes in links and [(*position, links[1]), *links[2]] or []:
-                size, root, _, lines = read_tree(links[0], [signer], [*installation_keys, signer][0])
+                size, root, _, lines = read_tree(links[0], [signer], [*keys, signer][0])
                 demand(len(lines) == 1, "the tree has more than the signature of the log")
                 demand(size == states[-1][0], "the tree is not that of the installation's log that was signed")
                 demand(root_of(hash_, id_ - 1, size, nodes) == root, f"the tree of the installation's log does not hold entry {id_}")

@@ -196,6 +196,18 @@ describe.skipIf(IS_SKIPPED)('an installation on a coordinator and two workers', 
     }
   })
 
+  it('is not healthy while no entry can be appended', async () => {
+    const service = await startService({ database })
+    const health = async () => (await (await fetch(`${service.url}/health`)).json()).database
+    const change = (sql: string) => onDatabase(inEaas(machines[0]), (session) => session.unsafe(sql))
+    await change('alter table audit_log add constraint refused check (false) not valid')
+    service.services.committer.recent.succeededAt = Number.NEGATIVE_INFINITY
+    expect(await health()).toBe('failing')
+    await change('alter table audit_log drop constraint refused')
+    expect(await health()).toBe('up')
+    await service.close()
+  })
+
   it('goes on for the tenants of a worker that lives while the other is killed, and loses nothing', async () => {
     const service = await startService({ database })
     const owners = new Map<number, Caller>()

@@ -50,7 +50,7 @@ export interface BrokerCall {
   operation: BrokerOperation
   /** The `id` of the key. */
   key_id: string
-  /** What the DEK of a wrap or unwrap is for: a wrapped key opens only for its own. Undefined opens those without. */
+  /** For wrap and unwrap: what the DEK is for. The service unwraps a key only for the purpose that it was wrapped for. */
   purpose?: Purpose | undefined
   /** For wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`. See `contextRow`. */
   context?: WrapContext | undefined
@@ -60,7 +60,10 @@ export interface BrokerCall {
   elements?: number | undefined
 }
 
-/** By operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. */
+/**
+ * By operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. With
+ * `indexSecret`, a page can compute the index of any value.
+ */
 export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
@@ -95,7 +98,7 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   fetch?: Fetch | undefined
   /** Called with each error of the broker or the service, for the application's log; `console.error` by default. */
   onError?: ((error: unknown) => void) | undefined
-  /** How the audit log records contexts: as `createClient`, but no page can choose it. */
+  /** How the audit log records contexts: like the option of `createClient`, but no page can choose it. */
   auditContext?: AuditContext | undefined
 }
 

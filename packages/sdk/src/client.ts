@@ -80,8 +80,8 @@ export interface DekOptions {
   cacheMaxAgeMs?: number | undefined
   /**
    * `true` unwraps each new wrapped key once before it is used, or replaces an old one (`rewrap`), and throws
-   * `E_PROTOCOL` if that does not return the same DEK: data sealed under a wrong answer could never be read. Needs
-   * `unwrap`; costs a request and an audit entry for each DEK, and two entries to rewrap format v1.
+   * `E_PROTOCOL` if that does not return the same DEK. Without it, data that was sealed under a wrong answer could never
+   * be read. Needs `unwrap`; costs a request and an audit entry for each DEK, and two entries to rewrap format v1.
    */
   verify?: boolean | undefined
 }
@@ -123,7 +123,8 @@ export interface ClientOptions extends SecretOptions {
   openTelemetry?: OpenTelemetry | undefined
   /**
    * How audit entries record the context that data keys are wrapped for, such as a row's `bind` columns: its `values`,
-   * by default, or `digests` under a key of the tenant, found by who knows the value. A broker has its own option.
+   * by default, or `digests` under a key of the tenant, by which a caller who knows a value finds its entries. A broker
+   * has its own option.
    */
   auditContext?: AuditContext | undefined
 }
@@ -235,7 +236,7 @@ export interface Client extends Service {
   /**
    * The blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key
    * (blind-index.md). One request, which sends the text, not normalised, to the service. Equals a model's index of the
-   * normalised value only if that is `shared`. @throws InvalidInputError on text with a lone surrogate
+   * normalised value only if that index is `shared`. @throws InvalidInputError on text with a lone surrogate
    */
   hash(value: string, options: HashOptions): Promise<string>
   /**

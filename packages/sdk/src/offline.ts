@@ -171,7 +171,7 @@ export interface OpenedExport {
   hash(value: string): Promise<string>
   /** The index secret of a name of at most 512 bytes (blind-index.md 4): 32 bytes, which the caller zeroes. */
   indexSecret(name: string): Promise<Bytes>
-  /** The blind hash (blind-hash.md 6), 64 bytes; of the input of oblivious-index.md 2, an oblivious index begins it. */
+  /** The blind hash (blind-hash.md 6), 64 bytes. Those of an oblivious index begin with it (oblivious-index.md 2). */
   blindHash(input: Binary): Promise<Bytes>
   /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
   close(): void

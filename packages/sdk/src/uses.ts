@@ -85,9 +85,11 @@ export function readBound(given: unknown, place: RecordPlace): string {
   const value: unknown = typeof id?.toHexString === 'function' ? id.toHexString() : given
   if (Number.isSafeInteger(value) || typeof value === 'bigint') return `${value}`
   if (value !== '' && isWellFormed(value) && encodeUtf8(value).length <= MAX_CONTEXT_VALUE_BYTES) return value
-  const message = `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`
-  const hint = 'Give the row its id before it is encrypted, and select its column when it is read.'
-  throw new InvalidInputError(message, hint, place)
+  throw new InvalidInputError(
+    `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`,
+    'Give the row its id before it is encrypted, and select its column when it is read.',
+    place,
+  )
 }
 
 /** Names the kind of a value that no row can be bound to, without any of its content. */

@@ -856,16 +856,6 @@ def export_vectors():
     anchored_since = Anchored(changed_key)
     linked_since = changed_key.file_with(anchored_since.line(signed=anchored_since.stretch()) + anchored_since.links(
         note=tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED)))))
-    moved = Export(drafts, key_changes=[key_change(OTHER_SEED, SIGNING_SEED, first=THIRD_SEED)])
-    anchored_there = Anchored(moved)
-
-    def moved_under(first):
-        """The file of a tenant that moved, with the tree of an installation of that first key."""
-        text = tree_text(anchored_there.leaves(), first)
-        links = anchored_there.links(note=tree_note(text, SIGNING_SEED, tree_origin(ed25519_public(first))))
-        return moved.file_with(anchored_there.line(signed=anchored_there.stretch()) + links)
-
-    linked_there = moved_under(THIRD_SEED)
     valid = [
         {"name": "a whole log", "file": file, "verdict": verdict(good, public_key=key)},
         {"name": "a whole log with a signed tree of its entries", "file": good.file(good.trailer(tree=good.tree())), "verdict": verdict(good, public_key=key)},
@@ -1077,12 +1067,6 @@ def export_vectors():
         {"name": "a log whose key replaced the one given, with a checkpoint by the new one", "file": twice_changed.file(), "checkpoint": kept_after,
          "verdict": verdict(twice_changed, checkpoint_compared=True, trusted_key=False)},
         {"name": "a linked log whose key replaced another one", "file": linked_since, "verdict": verdict(changed_key, trusted_key=True)},
-        {"name": "a linked log that moved to an installation whose key replaced another one", "file": linked_there, "verdict": verdict(moved, trusted_key=True)},
-        {"name": "a log that moved, with a checkpoint of before", "file": linked_there, "checkpoint": kept_before,
-         "verdict": verdict(moved, checkpoint_compared=True)},
-        {"name": "a log that moved, with checkpoints of both installations", "file": linked_there, "checkpoint": kept_before,
-         "checkpoints": [kept_before, anchored_there.note(OTHER_SEED, last_id=2, hash_=hashes[1]), anchored_there.note(OTHER_SEED, last_id=6), anchored_there.note()],
-         "verdict": verdict(moved, checkpoint_compared=True, checkpoints={"given": 4, "not_compared": 2, "accepted": 0})},
     ]
 
     def add(name, file, line, checkpoint=None, public_key=key, checkpoints=None):
@@ -1525,9 +1509,6 @@ def export_vectors():
     add("a new key: its tree under an origin of its own", linked_since.replace(
         json_string(tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED)))),
         json_string(tree_note(tree_text(anchored_since.leaves())))), last + 4)
-    add("a move: a tree of the former installation", moved_under(OTHER_SEED), last + 4)
-    add("a move: a tree under an origin of the key itself", moved_under(SIGNING_SEED), last + 4)
-    after_change("a move: a checkpoint of the installation by the former one's key", moved, 1, checkpoint=anchored_there.note(OTHER_SEED))
     add("a new key: the tree by the earlier key", linked_since.replace(
         json_string(tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED)))),
         json_string(tree_note(tree_text(anchored_since.leaves(), OTHER_SEED), OTHER_SEED))), last + 4)

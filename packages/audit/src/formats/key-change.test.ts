@@ -3,7 +3,7 @@ import { createSecretKey } from 'node:crypto'
 import { decodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { signingKeyOf } from '../node/signing-key.js'
-import { followKeyChanges, listInstallationKeys, listKeys, readKeyChange, signKeyChange } from './key-change.js'
+import { followKeyChanges, listKeys, readKeyChange, signKeyChange } from './key-change.js'
 import vectors from './key-change.vectors.json' with { type: 'json' }
 import { CheckpointError } from './signed-note.js'
 
@@ -11,21 +11,20 @@ const keyOf = (seed: string) => signingKeyOf(createSecretKey(decodeHex(seed)))
 const [good] = vectors.sign
 
 describe('the published statements about a new signing key', () => {
-  it.each(vectors.sign)('are what both keys sign, to the byte: $name', ({ from_seed, to_seed, note, ...change }) => {
-    expect(signKeyChange(keyOf(from_seed), keyOf(to_seed), change.created_at, change.first)).toBe(note)
+  it.each(vectors.sign)('are what both keys sign, to the byte: $name', ({ from_seed, to_seed, created_at, note }) => {
+    expect(signKeyChange(keyOf(from_seed), keyOf(to_seed), created_at)).toBe(note)
   })
 
-  it.each(vectors.sign)('are read: $name', ({ name: _, from_seed: __, to_seed: ___, note, ...change }) => {
-    expect(readKeyChange(note)).toEqual(change)
+  it.each(vectors.sign)('are read: $name', ({ note, from, to, created_at }) => {
+    expect(readKeyChange(note)).toEqual({ from, to, created_at })
   })
 
   it.each(vectors.refuse)('are not this note: $name', ({ note }) => {
     expect(() => readKeyChange(note)).toThrow(CheckpointError)
   })
 
-  it.each(vectors.follow)('lead from one key to another: $name', ({ notes, keys, installation_keys }) => {
+  it.each(vectors.follow)('lead from one key to another: $name', ({ notes, keys }) => {
     expect(listKeys(followKeyChanges(notes))).toEqual(keys)
-    expect(listInstallationKeys(followKeyChanges(notes))).toEqual(installation_keys)
   })
 
   it.each(vectors.refuse_lists)('are not followed: $name', ({ notes }) => {
@@ -34,8 +33,8 @@ describe('the published statements about a new signing key', () => {
 })
 
 describe('a statement about a new signing key', () => {
-  it.each([good, vectors.sign.at(-1)])('is refused with any bit of it altered', (signed) => {
-    const bytes = Buffer.from(signed?.note ?? '')
+  it('is refused with any bit of it altered', () => {
+    const bytes = Buffer.from(good?.note ?? '')
     for (let at = 0; at < bytes.length; at++) {
       const altered = Buffer.from(bytes)
       altered[at] = (altered[at] ?? 0) ^ 1

@@ -6,24 +6,19 @@ import { encodePublicKey, readPublicKey } from './checkpoint.js'
 import { CheckpointError, findSignature, isSignedBy, type NoteKey, signatureLine, splitNote } from './signed-note.js'
 
 const ORIGIN = 'eaas/audit/key-change/v1'
-const MOVE_ORIGIN = 'eaas/audit/key-change/v2'
-const LINES = '\\n([^\\n]+)\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n'
-const STATEMENT = new RegExp(`^${ORIGIN}${LINES}$`)
-const MOVE_STATEMENT = new RegExp(`^${MOVE_ORIGIN}${LINES}([^\\n]+)\\n$`)
+const STATEMENT = new RegExp(
+  `^${ORIGIN}\\n([^\\n]+)\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n$`,
+)
 /** One by the earlier key and one by the new key. */
 const SIGNATURES = 2
 
-/**
- * A statement: both keys in their written form (checkpoint.md 3), and its time: RFC 3339, UTC, milliseconds. `first` says
- * that the log was moved to another installation, of which `to` is the key: it is the first key that signed for that one.
- */
-export type KeyChange = { from: string; to: string; created_at: string; first?: string }
+/** A statement: both keys in their written form (checkpoint.md 3), and its time: RFC 3339, UTC, milliseconds. */
+export type KeyChange = { from: string; to: string; created_at: string }
 
-/** Signs with both keys that `to` signs from now on: returns the note. `first` is that of a move (key-change.md 1). */
-export function signKeyChange(from: SigningKey, to: SigningKey, created_at: string, first?: string): string {
+/** Signs with both keys that `to` signs from now on: returns the note. */
+export function signKeyChange(from: SigningKey, to: SigningKey, created_at: string): string {
   const [before, after] = [encodePublicKey(from), encodePublicKey(to)]
-  const lines = `${before}\n${after}\n${created_at}\n`
-  const text = first === undefined ? `${ORIGIN}\n${lines}` : `${MOVE_ORIGIN}\n${lines}${first}\n`
+  const text = `${ORIGIN}\n${before}\n${after}\n${created_at}\n`
   const sign = (key: SigningKey, publicKey: string) =>
     signatureLine(readPublicKey(publicKey), key.sign(encodeUtf8(text)))
   return `${text}\n${sign(from, before)}${sign(to, after)}`
@@ -32,11 +27,10 @@ export function signKeyChange(from: SigningKey, to: SigningKey, created_at: stri
 /** Reads a note that both of its keys signed. @throws CheckpointError (key-change.md 3) */
 export function readKeyChange(note: string): KeyChange {
   const { text, signatures } = splitNote(note)
-  const [, from = '', to = '', created_at = '', first] = STATEMENT.exec(text) ?? MOVE_STATEMENT.exec(text) ?? []
+  const [, from = '', to = '', created_at = ''] = STATEMENT.exec(text) ?? []
   if (created_at === '') throw new CheckpointError('this is not a statement about a new signing key')
   if (from === to) throw new CheckpointError('the statement names one key twice')
   const keys = [readPublicKey(from), readPublicKey(to)]
-  if (first !== undefined) readPublicKey(first)
   const isSigned = (key: NoteKey, at: number) => {
     const signature = findSignature(signatures.slice(at, at + 1), key)
     return signature !== undefined && isSignedBy(key, encodeUtf8(text), signature)
@@ -45,7 +39,7 @@ export function readKeyChange(note: string): KeyChange {
     throw new CheckpointError(
       'the statement about a new signing key was not signed by both keys, the earlier one first',
     )
-  return { from, to, created_at, ...(first !== undefined && { first }) }
+  return { from, to, created_at }
 }
 
 /** Reads a note that both of its keys signed; undefined if it is not one. */
@@ -69,14 +63,4 @@ export function followKeyChanges(notes: readonly string[]): KeyChange[] {
 /** Lists the keys that these statements name, oldest first. */
 export function listKeys(changes: readonly KeyChange[]): string[] {
   return [...changes.slice(0, 1).map(({ from }) => from), ...changes.map(({ to }) => to)]
-}
-
-/**
- * Lists the keys that are known to sign for the installation to which these statements lead, its first key first
- * (key-change.md 4). What another installation signed before a move says nothing about the log of this one.
- */
-export function listInstallationKeys(changes: readonly KeyChange[]): string[] {
-  const at = changes.findLastIndex(({ first }) => first !== undefined)
-  const first = changes[at]?.first
-  return first === undefined ? listKeys(changes) : [...new Set([first, ...changes.slice(at).map(({ to }) => to)])]
 }

@@ -1,7 +1,7 @@
 /** Compares all kept checkpoints of a log and of the installation's with an export of it, see export.md 6. Pure. */
 import { INSTALLATION_ID, listTexts } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
-import { type Checkpoint, type PublicKeys, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import type { Stretch } from '../formats/stretch.js'
 import type { AcceptedRollbacks } from './accepted-rollbacks.js'
@@ -61,7 +61,6 @@ export class CheckpointComparison {
   /** the checkpoints of the log itself whose entries are still unread, by entry id */
   readonly #left = new Map<number, Kept[]>()
   readonly #signers: PublicKeys
-  readonly #installationSigners: PublicKeys
   readonly #tenant_id: string
   readonly #rollbacks: AcceptedRollbacks
   readonly #given: number
@@ -73,25 +72,17 @@ export class CheckpointComparison {
   constructor(
     named: string | undefined,
     notes: readonly string[],
-    options: {
-      tenant_id: string
-      /** the keys that may have signed checkpoints of the log, and of the installation's */
-      signers: PublicKeys
-      installationSigners: PublicKeys
-      rollbacks: AcceptedRollbacks
-    },
+    options: { tenant_id: string; signers: PublicKeys; rollbacks: AcceptedRollbacks },
   ) {
     this.#tenant_id = options.tenant_id
     this.#signers = options.signers
-    this.#installationSigners = options.installationSigners
     this.#rollbacks = options.rollbacks
     const isOfLog = ({ tenant_id }: Kept) => tenant_id === options.tenant_id || tenant_id === INSTALLATION_ID
     const given = [...new Set(named === undefined ? notes : [named, ...notes])]
     const known = given.flatMap((note): Kept | [] => findNote(note) ?? []).filter(isOfLog)
-    const { tenant_id, installationSigners } = options
-    const note = named ?? namedOf(known, { tenant_id, signers: installationSigners })?.note
+    const note = named ?? namedOf(known, options)?.note
     if (note === undefined) throw new ExportFault('none of the checkpoints is of this tenant or of the installation')
-    this.#named = { ...readCheckpoint(note, this.#signersOf(parseCheckpoint(note))), note }
+    this.#named = { ...readCheckpoint(note, options.signers), note }
     if (!isOfLog(this.#named)) throw new ExportFault('the checkpoint belongs to another tenant')
     this.#given = given.length
     this.#kept = [this.#named, ...known.filter((other) => other.note !== note)].sort(byNewest)
@@ -133,7 +124,7 @@ export class CheckpointComparison {
     const wrong = this.#kept.filter(({ state }) => state === 'contradicts')
     const excused = wrong.filter((kept) => this.#isExcused(kept))
     const [first] = wrong.filter((kept) => !excused.includes(kept)).sort((a, b) => this.#order(a, b))
-    if (first) throw this.#unsigned(first) ?? this.#faultOf(first, end, installation)
+    if (first) throw unsignedError(first, this.#signers) ?? this.#faultOf(first, end, installation)
     const silent = this.#kept.filter(({ state }) => state === undefined || state === 'later')
     for (const kept of byEntry(silent)) this.#assertOneHash(kept)
     const unparsed = this.#given - this.#kept.length
@@ -159,17 +150,8 @@ export class CheckpointComparison {
     return tenant_id === this.#tenant_id
   }
 
-  // The log may have come from another installation, whose own log is another one under the same id.
-  #signersOf(kept: Checkpoint): PublicKeys {
-    return this.#isOwn(kept) ? this.#signers : this.#installationSigners
-  }
-
-  #unsigned(kept: Kept): KeptNoteError | undefined {
-    return unsignedError(kept, this.#signersOf(kept))
-  }
-
   #isAgreeing(kept: Kept): boolean {
-    return kept.state === 'agrees' && !this.#unsigned(kept)
+    return kept.state === 'agrees' && !unsignedError(kept, this.#signers)
   }
 
   #stateAtEnd(kept: Kept, { head_id, head_hash, created_at }: Stretch): State | undefined {
@@ -180,7 +162,7 @@ export class CheckpointComparison {
   // Another installation's log has the same id, and the same file may hold its checkpoints.
   #stateBeside(kept: Kept, installation: ShownInstallation): State | undefined {
     const state = this.#stateIn(kept, installation)
-    return state && this.#unsigned(kept) ? undefined : state
+    return state && unsignedError(kept, this.#signers) ? undefined : state
   }
 
   // A checkpoint of the installation's log vouches for the tenant only by the anchor.
@@ -215,7 +197,7 @@ export class CheckpointComparison {
         (installation !== undefined || this.#isOwn(kept)) &&
         newest !== undefined &&
         kept.created_at > newest.created_at &&
-        !this.#unsigned(kept),
+        !unsignedError(kept, this.#signers),
     )
   }
 
@@ -227,7 +209,9 @@ export class CheckpointComparison {
   // The file does not have the entry, so it cannot tell which of the two belongs to this log.
   #assertOneHash(kept: readonly Kept[]): void {
     if (!findOther(kept)) return
-    const signed = kept.filter((each) => !(this.#isOwn(each) && this.#rollbacks.find(each)) && !this.#unsigned(each))
+    const signed = kept.filter(
+      (each) => !(this.#isOwn(each) && this.#rollbacks.find(each)) && !unsignedError(each, this.#signers),
+    )
     const [one] = signed
     const other = findOther(signed)
     if (!one || !other) return

@@ -121,9 +121,7 @@ export function listWitnessedLines({ notes }: Kept): WitnessedLine[] {
 export function assertSameChanges(kept: Kept, changes: readonly KeyChange[]): void {
   for (const note of kept.changes) {
     const known = findKeyChange(note)
-    // An installation also signs a statement for each tenant that it moves, and goes on with its key.
-    const isOther = ({ from, to, first }: KeyChange) => from === known?.from && to !== known.to && first === undefined
-    const other = known && changes.find(isOther)
+    const other = known && changes.find(({ from, to }) => from === known.from && to !== known.to)
     if (!other) continue
     throw new CheckpointError(
       `key ${other.from} was replaced by two: by ${known.to} here, and by ${other.to} in the export. Somebody else has that key: ask the operator which is theirs`,

@@ -2,7 +2,7 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Checkpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
-import { followKeyChanges, type KeyChange, listInstallationKeys, listKeys } from '../formats/key-change.js'
+import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
 import { findEnd } from './exported-anchor.js'
@@ -30,22 +30,20 @@ export async function verifyCompared(
   const { changes, tenant_id } = beginning
   const keys = listKeys(changes)
   // Keys from before a key change may have signed kept checkpoints.
-  const isKnown = keys.includes(publicKey ?? '')
-  const signers = isKnown ? keys : (publicKey ?? '')
-  const installationSigners = isKnown ? listInstallationKeys(changes) : signers
+  const signers = keys.includes(publicKey ?? '') ? keys : (publicKey ?? '')
   if (kept !== undefined) assertSameChanges(kept, changes)
   const witnessed =
     kept === undefined || witnesses === undefined
       ? undefined
       : findWitnessed(listWitnessedLines(kept), {
-          publicKey: installationSigners,
+          publicKey: signers,
           witnesses: witnesses.map(readWitnessKey),
           prefer: (checkpoint) => !isLater(checkpoint, beginning),
         })
   const notes = kept === undefined || tenant_id === undefined ? [] : notesOf(kept, [tenant_id, INSTALLATION_ID])
-  const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers: installationSigners })?.note
+  const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers })?.note
   // An error of the checkpoint itself is reported as such, not as a fault of the export.
-  if (named !== undefined) readCheckpoint(named, [signers, installationSigners].flat())
+  if (named !== undefined) readCheckpoint(named, signers)
   const verdict = await verifyExport(joined(beginning, lines), {
     publicKey,
     checkpoint: named,

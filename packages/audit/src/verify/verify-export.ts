@@ -4,7 +4,7 @@ import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack, readMetadata } from '../formats/chain.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportHeader, ExportLinks, ExportTrailer } from '../formats/export.js'
-import { followKeyChanges, type KeyChange, listInstallationKeys, listKeys } from '../formats/key-change.js'
+import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
 import { RunningRoot } from '../formats/merkle.js'
 import { readEntryTree } from '../formats/proof.js'
 import { CheckpointError } from '../formats/signed-note.js'
@@ -239,7 +239,7 @@ class ExportReader {
     return this.changes.length > 0 ? this.keys : this.given
   }
 
-  /** All keys that signed the log, oldest first, as far as the file states them. */
+  /** All keys that signed for the installation, oldest first, as far as the file states them. */
   private get keys(): string[] {
     return listKeys(this.changes)
   }
@@ -263,10 +263,8 @@ class ExportReader {
   private keep(tenant_id: string): void {
     const { checkpoint, checkpoints = [] } = this.options
     if (checkpoint === undefined && checkpoints.length === 0) return
-    const { rollbacks, signers, changes } = this
-    const installationSigners = changes.length > 0 ? listInstallationKeys(changes) : signers
-    const trusted = { tenant_id, signers, installationSigners, rollbacks }
-    this.comparison = new CheckpointComparison(checkpoint, checkpoints, trusted)
+    const { rollbacks, signers } = this
+    this.comparison = new CheckpointComparison(checkpoint, checkpoints, { tenant_id, signers, rollbacks })
     Object.assign(this.verdict, { checkpoint_compared: false, checkpoint: viewCheckpoint(this.comparison.named) })
   }
 
@@ -349,8 +347,7 @@ class ExportReader {
     const { last_id } = covered
     const position = readAnchorPosition(covered, end.publicKey)
     const { head_id, head_hash, created_at } = position
-    const [first] = listInstallationKeys(this.changes)
-    if (links) assertLinks(links, { anchor: covered.anchor, head_id }, readTreeKey(end.publicKey, first))
+    if (links) assertLinks(links, { anchor: covered.anchor, head_id }, readTreeKey(end.publicKey, this.keys[0]))
     if (last_id > end.head_id) throw new ExportFault(`the log ends before the anchor, which covers ${last_id} entries`)
     const linked = (links?.entries ?? []).map(({ id, hash }) => ({ last_id: id, hash }))
     const known = [position, { last_id: head_id, hash: head_hash }, ...linked]

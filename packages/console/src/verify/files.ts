@@ -43,7 +43,7 @@ export function findOtherKey(given: readonly Given[], publicKey: string): string
 /** Reads names by ids; empty if the file holds none. */
 export async function readNames(file: File): Promise<Record<string, string>> {
   if (file.size > MOST_NAMES_BYTES) return {}
-  const value = readJson(await file.text())
+  const value = readJson(await file.text().catch(() => ''))
   const pairs = typeof value === 'object' && value !== null ? Object.entries(value) : []
   const areNames = pairs.every(([id, name]) => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) && typeof name === 'string')
   return areNames ? Object.fromEntries(pairs) : {}

@@ -197,7 +197,7 @@ export const usage = answer(
     unrecorded: z.array(
       z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
     ),
-    /** `today` whatever the month; `unwrap` counts decrypts too; `median` of the last 30 days on which it did any */
+    /** `today` whatever the month; `unwrap` counts decrypts too; `median` of those of the 30 days before on which it did any */
     by_api_key: z.array(z.object({ api_key_id: uuid, kind: z.string(), today: count, median: z.nullable(count) })),
   }),
 )

@@ -42,6 +42,7 @@ export function savepoint<C>(run: (connection: C, sql: string) => Promise<unknow
   }
 }
 
+/** Runs such a write. If it fails, nothing of it is stored. */
 export async function bracketed<C, T>(
   { begin, keep, takeBack }: Bracket<C>,
   connection: C,
@@ -111,6 +112,7 @@ export async function upsertEach<Upsert extends { target: Row }, Result>(
 
 const MOST_ROWS = 1_000
 
+/** Divides rows into batches of one statement each. */
 export function inBatches<T>(rows: readonly T[]): T[][] {
   return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
     rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),
@@ -154,6 +156,7 @@ export function tellsRow(table: SealedTable, targets: readonly string[]): boolea
   return table.bind.every((column) => targets.includes(column)) && tellsKey
 }
 
+/** @param targets the columns that the conflict is in @param rows the rows to insert */
 export function readConflict(table: SealedTable, targets: readonly string[], rows: readonly Row[]): Conflict {
   const isSameRow = table.bind.every((column) => targets.includes(column))
   const known = rows.map((row) => Object.fromEntries(targets.map((column) => [column, row[column]])))

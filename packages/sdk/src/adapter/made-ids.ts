@@ -113,6 +113,7 @@ function refuseUnmade(table: string, column: string): never {
   )
 }
 
+/** Quotes the name of a table for SQL. */
 export function quoteName(table: string, schema?: string | null): string {
   return [schema ?? [], table]
     .flat()
@@ -120,10 +121,12 @@ export function quoteName(table: string, schema?: string | null): string {
     .join('.')
 }
 
+/** Refuses to bind values to a column whose value is not known before the insert. */
 export function refuseUnbindable(model: string, column: string, why: string, hint: string): never {
   throw new InvalidInputError(`${model}: values cannot be bound to ${column}: ${why}`, hint)
 }
 
+/** Refuses to bind values to a `generated always as identity` column whose value the ORM cannot insert. */
 export function refuseAlways(model: string, column: string, hint: string): never {
   refuseUnbindable(model, column, 'the database makes it, and takes no value for it', hint)
 }

@@ -6,10 +6,12 @@ export function searchHint(where: string): string {
   return `${where} In place of \`or\`, read by each condition and join the rows; write or join by their ids. Or filter the rows after they are decrypted.`
 }
 
+/** Refuses what the database cannot do with an encrypted field. @throws InvalidInputError */
 export function refuseField(model: string, field: string, message: string, hint: string): never {
   throw new InvalidInputError(`${model}.${field} is encrypted: ${message}`, hint)
 }
 
+/** Refuses to sort or group rows by an encrypted field. @throws InvalidInputError */
 export function refuseOrder(model: string, field: string): never {
   const hint = 'Sort the rows after they are decrypted. To group equal values, group by the column of its index.'
   refuseField(model, field, 'the database cannot sort or group by it', hint)
@@ -25,6 +27,7 @@ export function refuseOperator(
   refuseField(model, field, `the database cannot compare it by ${JSON.stringify(operator)}`, hint)
 }
 
+/** Refuses an SQL expression that contains an encrypted field. @throws InvalidInputError */
 export function refuseExpression(
   model: string,
   field: string,
@@ -44,6 +47,7 @@ export function refuseCount(): never {
   refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
 }
 
+/** Refuses a part of an ORM's interface that an adapter does not cover. @throws InvalidInputError */
 export function refuseCall(call: string, hint: string): never {
   throw new InvalidInputError(`${call} is not supported where fields are encrypted`, hint)
 }

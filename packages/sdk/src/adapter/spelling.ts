@@ -19,10 +19,12 @@ export function spellUuid<T>(value: T): T | string {
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const WHOLE = /^(0|-?[1-9]\d*)$/
 
+/** Tells whether a UUID is spelled as databases return it. */
 export function isSpelledUuid(value: unknown): boolean {
   return UUID.test(String(value))
 }
 
+/** Tells whether a whole number is spelled as databases return it. */
 export function isSpelledWhole(value: unknown): boolean {
   return WHOLE.test(String(value))
 }

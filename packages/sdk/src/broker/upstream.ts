@@ -32,6 +32,7 @@ export interface UpstreamAnswer {
   text: string
 }
 
+/** Why the service's answer cannot be passed on, for the operator of the broker. */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
 }

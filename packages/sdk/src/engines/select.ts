@@ -50,8 +50,10 @@ async function loadNoble(): Promise<Engine> {
 }
 
 function refuse(name: EngineName): never {
-  const hint = 'Omit `engine`: the client then selects one that works.'
-  throw new InvalidInputError(`engine "${name}" is not available here, or fails its known-answer test`, hint)
+  throw new InvalidInputError(
+    `engine "${name}" is not available here, or fails its known-answer test`,
+    'Omit `engine`: the client then selects one that works.',
+  )
 }
 
 /** Returns the engine if it passes the published vectors and refuses an altered one, otherwise what is wrong. */

@@ -13,8 +13,11 @@ const ABOUT = { option: 'baseUrl' }
 function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   // No message repeats the value, which may hold a password.
   if (typeof baseUrl !== 'string') {
-    const hint = 'Pass the `href` of a URL object.'
-    throw new InvalidInputError(`baseUrl must be text, got ${kindOf(baseUrl)}`, hint, ABOUT)
+    throw new InvalidInputError(
+      `baseUrl must be text, got ${kindOf(baseUrl)}`,
+      'Pass the `href` of a URL object.',
+      ABOUT,
+    )
   }
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
   if (!url || !/^https?:/.test(url.protocol))

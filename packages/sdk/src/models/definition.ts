@@ -136,7 +136,8 @@ interface SharedOptions<
   index?: IndexBy | undefined
   /**
    * For a change of `index`: what made them before and, by index column, the column that holds the former index. What
-   * it does not state is as in `index`, `generation` 1. The model writes and searches both. Not with `sealed: 'row'`.
+   * it does not state is as in `index`, but `generation` is 1. The model writes both columns, and `index` returns both:
+   * search for either. Not with `sealed: 'row'`.
    */
   formerIndex?: (IndexBy & { readonly columns: O }) | undefined
   /**
@@ -157,7 +158,7 @@ interface SharedOptions<
    * `accepted` of the model counts the accepted values, and the first one logs a warning.
    */
   acceptPlaintext?: P | undefined
-  /** `envelope` by default. */
+  /** The column of the compact form; `envelope` by default. */
   header?: H | undefined
   /** Which DEK seals: the key's (`shared`, the default), one for each `call`, or one for each `record`. */
   dek?: DekScope | undefined

@@ -79,7 +79,7 @@ export interface IndexOptions {
    * data of few possible values.
    */
   index?: string | undefined
-  /** How many bits are kept, 4 to 256; all by default. Fewer reveal less, and find more rows: filter with `matches`. */
+  /** How many bits are kept, 4 to 256; all by default. Fewer reveal less, and find more rows: decrypt them, and filter with `matches`. */
   bits?: number | undefined
   /**
    * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the normalised

@@ -199,9 +199,10 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   const { startsWith, contains, ...rest } = value as { startsWith?: unknown; contains?: unknown }
   const given = [startsWith, contains].filter((one) => one !== undefined)
   if (given.length !== 1 || Object.keys(rest).length > 0) {
-    const message = `${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`
-    const hint = 'For several values, make the index of each; for parts, declare them in `indexes`.'
-    throw new InvalidInputError(message, hint)
+    throw new InvalidInputError(
+      `${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`,
+      'For several values, make the index of each; for parts, declare them in `indexes`.',
+    )
   }
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
 }

@@ -51,6 +51,7 @@ export interface CompoundIndex<P> {
 }
 /** An index of the first `length` characters of a text: finds rows by `{ startsWith }`. */
 export interface PrefixIndex<P> {
+  /** The text field whose beginning is indexed. */
   readonly prefix: P
   /** How many characters, after normalisation: a search needs at least as many. */
   readonly length: number
@@ -62,6 +63,7 @@ export interface PrefixIndex<P> {
  * possible texts and three known rows, an attacker can read nearly all others: see the page on an index of parts.
  */
 export interface NgramIndex<P> {
+  /** The text field whose parts are indexed. */
   readonly ngram: P
   /** How many characters each part has, after normalisation: a search needs at least as many. */
   readonly length: number

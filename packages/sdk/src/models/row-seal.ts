@@ -42,8 +42,10 @@ export function sealPlaintext(...parts: Parameters<typeof sealAad>): Plaintext {
 export function assertSealColumn(row: Row, index: number): void {
   const value = valueIn(row, ROW_SEAL)
   if (isMissing(value) || looksSealed(value)) return
-  const hint = 'Rename that column.'
-  throw new InvalidInputError(`record ${index}: the seal would overwrite the column "${ROW_SEAL}"`, hint)
+  throw new InvalidInputError(
+    `record ${index}: the seal would overwrite the column "${ROW_SEAL}"`,
+    'Rename that column.',
+  )
 }
 
 /** Not in an empty row, as of an outer join. @throws InvalidInputError if a column was not read; DecryptionError */

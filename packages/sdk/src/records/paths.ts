@@ -8,8 +8,10 @@ export type Path = readonly string[]
 /** Refuses an empty name, and brackets, which elsewhere mean elements of lists. @throws InvalidInputError */
 export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
-  const hint = 'Encrypt a list as a whole, as JSON.'
-  throw new InvalidInputError(`fields: ${JSON.stringify(name)} is not a valid name of a field`, hint)
+  throw new InvalidInputError(
+    `fields: ${JSON.stringify(name)} is not a valid name of a field`,
+    'Encrypt a list as a whole, as JSON.',
+  )
 }
 
 export function getAt(row: Row, path: Path): unknown {

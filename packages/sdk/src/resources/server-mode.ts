@@ -41,8 +41,10 @@ export default function createServerMode(http: Http): ServerMode {
       assertKeyId(keyId)
       const bytes = readValue(plaintext)
       if (bytes.length > MAX_SERVER_MODE_BYTES) {
-        const message = `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`
-        throw new InvalidInputError(message, 'Use encrypt() of the client.')
+        throw new InvalidInputError(
+          `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`,
+          'Use encrypt() of the client.',
+        )
       }
       const text = encodeBase64(bytes)
       const body = { plaintext: text, key_id: keyId, encoding: 'base64' }

@@ -107,8 +107,10 @@ export function createReader(source: RangeSource): (signal: AbortSignal) => Read
       const bytes = readBinary(await source(start, end, signal))
       if (!bytes) throw new InvalidInputError('the source of a range must return bytes')
       if (bytes.length <= end - start) return bytes
-      const hint = 'Check that the server honours Range: it answers with status 206 then, and with 200 if not.'
-      throw new InvalidInputError(`the source returned too much for a range of ${end - start}: ${bytes.length}`, hint)
+      throw new InvalidInputError(
+        `the source returned too much for a range of ${end - start}: ${bytes.length}`,
+        'Check that the server honours Range: it answers with status 206 then, and with 200 if not.',
+      )
     }
   }
   if (typeof source?.slice !== 'function' || typeof source.size !== 'number')

@@ -64,8 +64,10 @@ export function readHeader(line: Uint8Array): StreamHeader {
 
 /** Refuses input that is not a stream. @throws InvalidInputError always */
 export function refuse(reason: string): never {
-  const hint = 'Pass the bytes from the first one on, exactly as encryptStream() gave them.'
-  throw new InvalidInputError(`not an encrypted stream: ${reason}`, hint)
+  throw new InvalidInputError(
+    `not an encrypted stream: ${reason}`,
+    'Pass the bytes from the first one on, exactly as encryptStream() gave them.',
+  )
 }
 
 /** Returns the rest of a chunk, and then the chunks that follow it. */

@@ -2,6 +2,8 @@
 //
 // PGlite is one back end: a client's message would meet whatever another client left unfinished. So a client has the
 // back end to itself for a whole turn: from its first message to the Sync or Query after which no transaction is open.
+// @electric-sql/pglite-socket 0.2 changes turns between messages, so that clients got each other's rows after a
+// statement that could not be parsed.
 //
 // Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks, temporary
 // tables. Prepared statements too, so names must not collide (postgres.js draws them at random).

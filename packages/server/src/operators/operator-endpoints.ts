@@ -95,7 +95,7 @@ interface Row<Body, Query, Answer> extends Binding<Body, Query, Answer> {
 
 /** A row's schemas have the types of its operation. Generated clients call the operation by its id. */
 function bind<Body = undefined, Query = undefined, Answer = unknown>(
-  operationId: string,
+  operationId: RecordedCall | 'listAlarms' | 'readStatus',
   method: ServedRoute['method'],
   path: string,
   { permission, answer, ...row }: Row<Body, Query, Answer>,
@@ -131,9 +131,11 @@ function createTenant(options: tenants.TenantOptions): Operation<tenants.NewTena
   return recordedCall('createTenant', options, (services, caller) => tenants.createTenant(services, options, caller))
 }
 
+type RecordedCall = 'listTenants' | 'createTenant' | 'readTenant' | 'updateTenant' | 'suspendTenant' | 'resumeTenant'
+
 /** Carries out a call as the operator, once it is recorded in the installation's log: otherwise nothing is done. */
 function recordedCall<Answer>(
-  call: string,
+  call: RecordedCall,
   about: NonNullable<EntryNote['metadata']>,
   carryOut: (services: Services, caller: Caller) => Promise<Answer>,
 ): Operation<Answer> {
@@ -145,7 +147,11 @@ function recordedCall<Answer>(
 }
 
 /** Records a call about one tenant, and then runs an operation in it. @throws Refusal E_NOT_FOUND */
-function recordedCallIn<Answer>(call: string, tenant_id: string, operation: Operation<Answer>): Operation<Answer> {
+function recordedCallIn<Answer>(
+  call: RecordedCall,
+  tenant_id: string,
+  operation: Operation<Answer>,
+): Operation<Answer> {
   if (!isUuid(tenant_id) || tenant_id === INSTALLATION_ID) throw noTenant()
   return recordedCall(call, { tenant_id }, async (services, caller) => {
     if (!(await services.states.find(tenant_id))) throw noTenant()

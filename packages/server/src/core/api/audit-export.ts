@@ -8,6 +8,7 @@ import {
   encodePublicKey,
   entryHash,
   entryLine,
+  findKeyChange,
   genesisHash,
   headerLine,
   linksLine,
@@ -52,7 +53,8 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const key_changes = await listKeyChangesOf(services.sql, services, tenant_id)
   const start = await findStart(context, scope.after_id)
   // First: an anchor that is written meanwhile may cover later entries than the export has.
-  const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, scope.toLink) : undefined
+  const toLink = isCarried(key_changes, live.signingKey.publicKeys) ? refuseDemanded(scope.toLink) : scope.toLink
+  const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, toLink) : undefined
   const head = await getHead(context)
   const end = await findEnd(context, head, scope.through_id)
   if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
@@ -76,6 +78,22 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const gone = new AbortController()
   const file = Readable.from(lines(), { objectMode: false })
   return file.once('close', () => gone.abort())
+}
+
+/**
+ * Whether a log came from another installation. The tree of this one's log is named by its first key (tree.md 2), for
+ * which a reader takes the first key that the export names.
+ */
+function isCarried([first]: readonly string[], [ownFirst]: readonly string[]): boolean {
+  return first !== undefined && findKeyChange(first)?.from !== ownFirst
+}
+
+function refuseDemanded(toLink: ToLink | undefined): undefined {
+  if (toLink && toLink.demanded.length > 0)
+    throw new Refusal(
+      'E_STATE',
+      "the tenant moved here from another installation: this one's checkpoints cannot be linked",
+    )
 }
 
 /** The tree over the entries of the export (proof.md 2), not signed if these do not lead to the end. */

@@ -186,13 +186,13 @@ export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifySco
       entries: [],
       freshness: 'as_found',
       async release() {
-        await assertStretch(services.sql, { tenant_id, auditKey, ...scope })
+        await assertStretch(services.sql, { ...scope, tenant_id, auditKey })
         const alarmed = services.committer.guard.lostHead(tenant_id)
         const shared = JSON.stringify([after_id, through_id, checkpoint ?? null, alarmed?.last_id ?? null])
         return services.shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
           const witnessed = alarmed ?? (await services.findAnchored(services, tenant_id))
           const named = await findNamedEnd(services.sql, tenant_id)
-          const options = { tenant_id, auditKey, checkpoint: kept, witnessed, named, ...scope, signal: gone }
+          const options = { ...scope, tenant_id, auditKey, checkpoint: kept, witnessed, named, signal: gone }
           return services.verifyLog(options)
         })
       },

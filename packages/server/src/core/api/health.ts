@@ -1,7 +1,6 @@
 /** Checks whether the database answers and commits, the clock is right, and no audit chain has an alarm. */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
-import { isPartUnreachable } from '../store/db.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { findLoginFault, isNotPrimary } from '../store/unreachable.js'
 import { type Durability, findDatabaseTime, findWriteObstacle } from '../store/writability.js'
@@ -15,7 +14,7 @@ const REFUSAL_MS = 10_000
 
 export interface HealthSources {
   findDurability: () => Promise<Durability>
-  /** appends as a call does, and commits a write that changes nothing */
+  /** waits for the locks that calls wait for, and commits a write that changes nothing */
   probeCommit: () => Promise<void>
   isStopping: () => boolean
   /** where the root key is, and whether its last use failed; `none` if this process holds it */
@@ -83,7 +82,6 @@ export function createHealthCheck(
       return undefined
     } catch (error) {
       probing?.catch(() => undefined)
-      if (isPartUnreachable(error)) return undefined // the comparison finds whose logs are there
       return { database: 'failing', detail: describeProbe(error) }
     }
   }

@@ -1,6 +1,7 @@
 /**
  * Has blind hashes evaluated in turns of the tenants, because an element costs some forty times what a hash does. A
- * call waits for its turn before anything is decided, so one that is refused or given up has used nothing.
+ * call waits for its turn before anything is decided, so one that is refused or given up has used nothing,
+ * and a right that was taken away meanwhile is missed.
  */
 import type { KeyObject } from 'node:crypto'
 import { DETAILS, MAX_BLINDED_ELEMENTS } from '@eaas/protocol'

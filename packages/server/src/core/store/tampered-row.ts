@@ -6,7 +6,7 @@ export class TamperedRowError extends Error {
 /**
  * The row that a query found, if any; `asked` are the columns that the query named. The owner of the database can drop
  * a primary key and put an older row beside the newer one, or make a view, a type or a policy answer with another row,
- * whose MAC is as valid. @throws TamperedRowError if there are several, or another one
+ * whose MAC is as valid: so no reader may choose between rows. @throws TamperedRowError if there are several, or another one
  */
 export function onlyRow<Row>(rows: readonly Row[], what: string, asked: Partial<Row> = {}): Row | undefined {
   if (rows.length > 1) {

@@ -1,8 +1,8 @@
 /** What the database promises now: whether it takes writes, whether an acknowledged commit is on disk, and its time. */
 import { randomUUID } from 'node:crypto'
 import { appendByStatements } from './append-in-transaction.js'
-import { ANY_SKEW_MS, appendEntries, insertHead } from './audit.js'
-import { isSpread, type Queryable, type Sql } from './db.js'
+import { ANY_SKEW_MS, insertHead } from './audit.js'
+import { isPartUnreachable, isSpread, type Queryable, type Sql } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 import { hidingTables } from './whole-tables.js'
 
@@ -62,33 +62,50 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
 }
 
 /**
- * Appends an entry to the log of a tenant that does not exist, by the statements of a call, and rolls that back. Then
- * commits a write that changes nothing, which ends when the database acknowledges it: never while a synchronous standby
- * is missing, so the caller sets a deadline. Locks only the row that migrations take turns on, and no table meanwhile.
+ * Writes zero rows into the tables that each call writes, which waits for their locks as a call does, and then commits
+ * a write that changes nothing. That is never acknowledged while a synchronous standby is missing, so the caller sets a
+ * deadline. Locks only the row that migrations take turns on, and no table meanwhile.
+ *
+ * A database that spans machines may accept zero rows and no append: there, an append to the log of a tenant that does
+ * not exist is made and rolled back. That one machine is down says nothing about the others: the comparison of the logs
+ * finds whose calls are refused.
  */
 export async function probeCommit(sql: Sql): Promise<void> {
-  const previous = { ...EMPTY_HEAD, tenant_id: randomUUID() }
-  const next = { ...previous, last_id: 1 }
-  const entries = [{ ...EMPTY_ENTRY, ...next, id: 1 }]
-  const undo = sql.begin(async (transaction) => {
-    await insertHead(transaction, previous)
-    const append = isSpread(transaction) ? appendByStatements : appendEntries
-    const clock = { time: 0, toleranceMs: ANY_SKEW_MS }
-    const { isMoved } = await append(transaction, { previous, next, entries, clock })
-    throw isMoved ? UNDONE : new Error('the database does not append to a log')
-  })
-  await undo.catch((error: unknown) => {
-    if (error !== UNDONE) throw error
-  })
-  await sql`update schema_version set version = version where id = 1`
+  try {
+    if (isSpread(sql)) await tryAppend(sql)
+    else
+      await sql`
+        with head as (update heads set last_id = last_id where false),
+             entry as (insert into audit_log (tenant_id) select h.tenant_id from heads as h where false)
+        insert into audit_counts (tenant_id) select h.tenant_id from heads as h where false`
+    await sql`update schema_version set version = version where id = 1`
+  } catch (error) {
+    if (!isSpread(sql) || !isPartUnreachable(error)) throw error
+  }
 }
 
-const BYTES = new Uint8Array(32)
-const EMPTY_HEAD = { last_id: 0, policy_version: 0, created_at: new Date(0).toISOString(), hash: BYTES, mac: BYTES }
-const NO_KEY = { key_id: null, key_version: null }
-const EMPTY_ENTRY = { action: 'key.wrap' as const, ...NO_KEY, actor: '', ip_address: null, metadata: null }
-/** What ends a transaction that is not to be committed. */
-const UNDONE = new Error('rolled back')
+async function tryAppend(sql: Sql): Promise<void> {
+  const head = { last_id: 0, policy_version: 0, created_at: new Date(0).toISOString(), hash: ZEROS, mac: ZEROS }
+  const previous = { ...head, tenant_id: randomUUID() }
+  const next = { ...previous, last_id: 1 }
+  const entry = { action: 'key.wrap' as const, key_id: null, key_version: null, actor: '', ip_address: null }
+  const appended = sql.begin(async (transaction) => {
+    await insertHead(transaction, previous)
+    const entries = [{ ...entry, ...next, id: 1, metadata: null }]
+    const { isMoved } = await appendByStatements(transaction, {
+      ...{ previous, next, entries },
+      clock: { time: 0, toleranceMs: ANY_SKEW_MS },
+    })
+    throw isMoved ? ROLLED_BACK : new Error('the database does not append to a log')
+  })
+  await appended.catch((error: unknown) => {
+    if (error !== ROLLED_BACK) throw error
+  })
+}
+
+const ZEROS = new Uint8Array(32)
+/** Ends a transaction that is not to be committed. */
+const ROLLED_BACK = new Error('rolled back')
 
 /** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */
 export type Durability = 'synchronous' | 'asynchronous'

@@ -112,7 +112,7 @@ function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
   )
 }
 
-/** The log must continue to the head, and from then on from it. @throws ChainAlarmError, TamperedRowError */
+/** Compares the head with the witnessed one first: the log must continue to it, and from then on from it. @throws ChainAlarmError, TamperedRowError */
 export async function signHead(
   services: Services,
   tenant_id: string,

@@ -291,7 +291,8 @@ function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
   return new NoAlarm('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
 }
 
-// From the entries, never from a copy (chain.md 10). @throws Refusal E_STATE if the log has grown since,
+// From the entries, which were verified, never from a copy (chain.md 10). The policy version is the highest known, which
+// the acceptance raises above all that the lost head can have had. @throws Refusal E_STATE if the log has grown since,
 // TamperedRowError if there are several heads
 async function makeHead(
   sql: Transaction,

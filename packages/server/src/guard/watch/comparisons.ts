@@ -39,7 +39,8 @@ export class Comparisons {
     if (ends && this.#beganAt !== undefined) this.#roundAt = this.#beganAt
   }
 
-  // A suspended process has merely not compared yet. `isCertain`: no run can succeed until something changes.
+  // Time alone makes nothing overdue, only a run that fails after it: a process that was suspended has merely not
+  // compared yet. `isCertain`: no run can succeed until something changes, and calls would miss rows too.
   failed({ isCertain = false } = {}): void {
     this.#beganAt = undefined
     this.#isOverdue ||= isCertain || this.elapsed() - this.#succeededAt >= OVERDUE_MS

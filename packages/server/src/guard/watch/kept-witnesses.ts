@@ -115,7 +115,7 @@ async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<st
 /** Adds a key if the note states that it replaced one of these. */
 export function addSuccessor(keys: Set<string>, note: string): void {
   const change = findKeyChange(note)
-  if (change && change.first === undefined && keys.has(change.from)) keys.add(change.to)
+  if (change && keys.has(change.from)) keys.add(change.to)
 }
 
 function findMember(text: string, name: keyof KeptLine): string | undefined {

@@ -23,13 +23,13 @@ export async function readKept(
   { checkpoint, witness }: { checkpoint?: string | undefined; witness?: string[] | undefined },
 ): Promise<Kept> {
   if (checkpoint === undefined) return {}
+  const publicKeys = await listSignersOf(services, tenant_id)
   if (witness === undefined) {
-    const publicKeys = await listSignersOf(services, tenant_id)
     const kept = await readKeptFiles(checkpoint)
     const [{ note }] = audit.notesOf(kept, [tenant_id])
     return { note, signers: signersOf({ publicKeys }, kept) }
   }
-  const witnessed = await readWitnessedNote(checkpoint, { publicKey: services.signingKey.publicKeys, witness })
+  const witnessed = await readWitnessedNote(checkpoint, { publicKey: publicKeys, witness })
   return { note: witnessed.note, witnessed }
 }
 

@@ -9,7 +9,7 @@ import { explainListening, type Log, listenOn, outliveOutput } from '@eaas/audit
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../../core/audit/verification-thread.js'
 import { type Config, getPort, readConfig, type ServiceManager } from '../../core/config.js'
-import { claimSocketFile, openSocketFile } from '../../core/http/socket-file.js'
+import { claimSocketFile } from '../../core/http/socket-file.js'
 import { hasEmbeddedDatabase } from '../../embedded/database.js'
 import { openBlindHasher } from '../../installation.js'
 import type { Server } from '../../server.js'

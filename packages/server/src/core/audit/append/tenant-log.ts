@@ -3,6 +3,9 @@
  * appended under the policy version that its decisions were made on. If that has changed, they are made again without
  * leaving the queue, on the state that this process has of the newer version or under the lock of the head: so a call
  * keeps its position however fast the tenant changes, and every process acts on what another one acknowledged.
+ *
+ * A caller's promise resolves once its entries are committed. Changes that wait together are decided one after another,
+ * each on the result of the one before, and committed in one transaction.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { createStretches, turn } from '../../event-loop.js'

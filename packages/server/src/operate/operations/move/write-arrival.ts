@@ -228,7 +228,6 @@ export async function signMove(
     from.signingKey.current(),
     to.signingKey.current(),
     new Date(from.now()).toISOString(),
-    to.signingKey.publicKeys[0],
   )
   const notes = [...(await listKeyChangesOf(on, from, tenant_id)), key_change]
   const key_changes = JSON.stringify(notes)
