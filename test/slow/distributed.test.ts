@@ -13,7 +13,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { keepLedger } from '../faults/change-ledger.js'
 import { checkInvariants } from '../faults/invariants.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
-import { findPgbouncer } from '../support/database/find-pgbouncer.js'
+import { findOrInstallPgbouncer } from '../support/database/find-pgbouncer.js'
 import { findPostgres } from '../support/database/find-postgres.js'
 import { type Pgbouncer, startPgbouncer } from '../support/database/pgbouncer.js'
 import { createDatabase, type PostgresServer, startPostgres } from '../support/database/postgres.js'
@@ -56,6 +56,9 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 const IS_SKIPPED = backend() !== 'postgres' || isPooled() || !hasCitus()
+const PGBOUNCER = IS_SKIPPED ? '' : findOrInstallPgbouncer()
+if (PGBOUNCER === undefined)
+  throw new Error('there is no pgbouncer: install it, or set EAAS_TEST_PGBOUNCER to its path')
 
 describe.skipIf(IS_SKIPPED)('tables that are spread over shards', () => {
   it('serve every call', async () => {
@@ -111,7 +114,7 @@ async function onDatabase<T>(url: string, work: (sql: postgres.Sql) => Promise<T
 
 describe.skipIf(IS_SKIPPED)('an installation on a coordinator and two workers', () => {
   let machines: PostgresServer[]
-  let pooler: Pgbouncer | undefined
+  let pooler: Pgbouncer
   let database: TestDatabase
   let folder: string
   const eaas = (args: string[], on = database, environment = {}) =>
@@ -126,13 +129,12 @@ describe.skipIf(IS_SKIPPED)('an installation on a coordinator and two workers', 
     machines = await startMachines()
     const url = inEaas(machines[0])
     database = { backend: 'postgres', url, directUrl: url, drop: async () => undefined }
-    const program = findPgbouncer()
-    if (program) pooler = await startPgbouncer({ program, postgresUrl: url })
+    pooler = await startPgbouncer({ program: PGBOUNCER, postgresUrl: url })
     folder = await mkdtemp(join(tmpdir(), 'eaas-test-distributed-'))
   })
   afterAll(async () => {
-    await pooler?.remove()
     for (const machine of machines) await machine.remove()
+    await pooler.remove()
     await rm(folder, { recursive: true, force: true })
   })
 
@@ -149,7 +151,7 @@ describe.skipIf(IS_SKIPPED)('an installation on a coordinator and two workers', 
   })
 
   it('keeps each change that two servers acknowledge, one of them behind a pooler, and no verification is wrong', async () => {
-    const databases = pooler ? [database, { ...database, url: pooler.urlOf(inEaas(machines[0])) }] : [database]
+    const databases = [database, { ...database, url: pooler.urlOf(inEaas(machines[0])) }]
     const service = await startService({ database })
     const owner = await service.createTenant()
     let isDone = false

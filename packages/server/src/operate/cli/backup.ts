@@ -38,7 +38,7 @@ export function addBackup(program: Command): void {
 
 type BackupOptions = cli.Format & { recipient?: string[] }
 
-/** @throws RecipientError, cli.CommandError, RowsError, SchemaVersionError, or the errors of openStore */
+/** @throws RecipientError, CommandError, RowsError, SchemaVersionError, or the errors of openStore */
 async function backup(config: Config, file: string, { recipient = [], json }: BackupOptions): Promise<void> {
   const write = await createWriter(recipient)
   const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })

@@ -37,6 +37,12 @@ export function printNewApiKey(
   return printOnce(json ? [JSON.stringify(apiKey)] : lines, lost)
 }
 
+/** One line, however many logs have alarms. */
+export function printAlarms(alarms: number): void {
+  if (alarms > 0)
+    process.stderr.write(`eaas: there ${alarms === 1 ? 'is an alarm' : `are ${alarms} alarms`} about logs\n`)
+}
+
 /** Whether standard output is the stream with this device and inode, `device:inode`. */
 export function isStandardOutput(stream: string | undefined): boolean {
   if (stream === undefined) return false

@@ -41,7 +41,7 @@ interface Kit {
   failed: { key_id: string; name: string; error: string }[]
 }
 
-/** Returns true if the kit has every key that has material. @throws RecipientError, Refusal, cli.CommandError */
+/** Returns true if the kit has every key that has material. @throws RecipientError, Refusal, CommandError */
 async function recoveryKit(config: Config, { tenant, recipient, out, json }: KitOptions): Promise<boolean> {
   const { owner, exported, left_out, failed } = await createSealedFile(out, recipient, () =>
     withServices(config, async (services) => makeKit(services, await getTenant(services, tenant))),

@@ -1,14 +1,13 @@
 /** `eaas start`: serves the API until a signal stops it, as `eaas dev` does too. */
-import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
-import { explainListening, type Log, listenOn, outliveOutput } from '@eaas/audit/node'
+import { explainListening, listenOn, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../../core/audit/verification-thread.js'
-import { type Config, getPort, readConfig, type ServiceManager } from '../../core/config.js'
+import { type Config, getPort, readConfig } from '../../core/config.js'
 import { claimSocketFile } from '../../core/http/socket-file.js'
 import { hasEmbeddedDatabase } from '../../embedded/database.js'
 import { openBlindHasher } from '../../installation.js'
@@ -16,6 +15,7 @@ import type { Server } from '../../server.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { baseUrl, greet } from './greeting.js'
+import { createNotifier } from './notify.js'
 import { print } from './output.js'
 import { closeAndExit, onSignals } from './stop.js'
 
@@ -98,40 +98,4 @@ function obeySignals(server: Server, { drainMs, onStop }: { drainMs: number; onS
       closeAndExit(server)
     },
   })
-}
-
-// Tells systemd that the server is ready, alive and stopping, as a unit of `Type=notify` with `WatchdogSec` expects.
-// Its socket takes datagrams, which Node cannot send on a unix socket, so systemd's own program sends them.
-const PATIENCE_MS = 5_000 // how long the program may take, in milliseconds: it waits until systemd has read the message
-const MESSAGES = 3 // messages in the watchdog's time: one of them may fail or be late
-
-interface Notifier {
-  ready(): void
-  stopping(): void
-}
-
-/** Does nothing without a service manager. */
-function createNotifier(manager: ServiceManager | undefined, log: Pick<Log, 'error'>): Notifier {
-  if (!manager) return { ready: () => undefined, stopping: () => undefined }
-  const { socket, watchdogMs } = manager
-  let isFailing = false
-
-  // The program gets nothing of this process's environment, which may hold the root key; without PATH it is in /bin.
-  function send(message: string): void {
-    const env = { NOTIFY_SOCKET: socket }
-    execFile('systemd-notify', [message], { env, timeout: PATIENCE_MS }, (err) => {
-      const untold = 'systemd could not be told by systemd-notify how the server is, and may end it'
-      if (err && !isFailing) log.error({ err, message }, untold)
-      isFailing = err !== null
-    })
-  }
-
-  return {
-    ready() {
-      send('READY=1')
-      // A timer of this thread sends nothing while the event loop is blocked. It also runs while the server stops.
-      if (watchdogMs !== undefined) setInterval(send, watchdogMs / MESSAGES, 'WATCHDOG=1').unref()
-    },
-    stopping: () => send('STOPPING=1'),
-  }
 }
