@@ -71,7 +71,7 @@ function describeGuards<Module>(
   findWrong: (server: Module) => string[] | Promise<string[]>,
   load: typeof loadFile<Module> = loadFile,
 ): void {
-  const stem = file.replace(/.*\/|\.ts$/g, '')
+  const stem = file.replace(/^\W+|\.ts$/g, '').replace(/\W+/g, '-') // of the whole path: two files are called judge.ts
 
   it('is refused for each fault, and else taken', async () => {
     const source = await readSource(file)
