@@ -53,7 +53,13 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const key_changes = await listKeyChangesOf(services.sql, services, tenant_id)
   const start = await findStart(context, scope.after_id)
   // First: an anchor that is written meanwhile may cover later entries than the export has.
-  const toLink = isCarried(key_changes, live.signingKey.publicKeys) ? refuseDemanded(scope.toLink) : scope.toLink
+  const isFromElsewhere = isCarried(key_changes, live.signingKey.publicKeys)
+  if (isFromElsewhere && scope.toLink?.demanded.length)
+    throw new Refusal(
+      'E_STATE',
+      "the tenant moved here from another installation: this one's checkpoints cannot be linked",
+    )
+  const toLink = isFromElsewhere ? undefined : scope.toLink
   const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, toLink) : undefined
   const head = await getHead(context)
   const end = await findEnd(context, head, scope.through_id)
@@ -86,14 +92,6 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
  */
 function isCarried([first]: readonly string[], [ownFirst]: readonly string[]): boolean {
   return first !== undefined && findKeyChange(first)?.from !== ownFirst
-}
-
-function refuseDemanded(toLink: ToLink | undefined): undefined {
-  if (toLink && toLink.demanded.length > 0)
-    throw new Refusal(
-      'E_STATE',
-      "the tenant moved here from another installation: this one's checkpoints cannot be linked",
-    )
 }
 
 /** The tree over the entries of the export (proof.md 2), not signed if these do not lead to the end. */

@@ -92,10 +92,8 @@ async function tryAppend(sql: Sql): Promise<void> {
   const appended = sql.begin(async (transaction) => {
     await insertHead(transaction, previous)
     const entries = [{ ...entry, ...next, id: 1, metadata: null }]
-    const { isMoved } = await appendByStatements(transaction, {
-      ...{ previous, next, entries },
-      clock: { time: 0, toleranceMs: ANY_SKEW_MS },
-    })
+    const clock = { time: 0, toleranceMs: ANY_SKEW_MS }
+    const { isMoved } = await appendByStatements(transaction, { previous, next, entries, clock })
     throw isMoved ? ROLLED_BACK : new Error('the database does not append to a log')
   })
   await appended.catch((error: unknown) => {
