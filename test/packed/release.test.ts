@@ -26,6 +26,13 @@ type Manifest = Record<string, unknown>
 
 const readManifest = (path: string) => JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as Manifest
 
+/** What a package brings of ours in another version than that of its manifest, `manifestOf` its folder. */
+function findStale({ dependencies = {} }: Manifest, manifestOf: (path: string) => Manifest): [string, unknown][] {
+  return Object.entries(dependencies as object).filter(
+    ([name, range]) => name.startsWith('@eaas/') && range !== manifestOf(name.replace('@eaas', 'packages')).version,
+  )
+}
+
 /** Copies this project's manifests; `url` takes the place of the root's. */
 function copyManifests(url: string) {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-release-'))
@@ -46,39 +53,48 @@ function fill(folder: string, environment: NodeJS.ProcessEnv = {}) {
   return { status, stdout, stderr }
 }
 
-describe.runIf(existsSync(join(ROOT, '.changeset/first-release.md')))('the first release', () => {
-  it('gives each package the version 0.1.0 and a changelog of one page, the same for all, and nothing to what stays private', () => {
+describe('a raise of the versions', () => {
+  it('writes the changelogs of what is published, and changes nothing of what stays private', () => {
     const { folder, manifestOf } = copyManifests('')
-    cpSync(join(ROOT, '.changeset'), join(folder, '.changeset'), { recursive: true })
+    cpSync(join(ROOT, '.changeset/config.json'), join(folder, '.changeset/config.json'))
+    const raised = PACKAGES.map((name) => `'${name}': minor\n`).join('')
+    writeFileSync(join(folder, '.changeset/news.md'), `---\n${raised}---\n\nSomething new.\n`)
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
     const before = Object.fromEntries(EXAMPLES.map((path) => [path, manifestOf(path)]))
     execFileSync('git', ['init', '--quiet', '--initial-branch=main'], { cwd: folder })
     execFileSync(join(ROOT, 'node_modules/.bin/changeset'), ['version'], { cwd: folder, stdio: 'pipe' })
 
     for (const path of PUBLISHED) {
-      const { version, dependencies = {}, peerDependencies = {} } = manifestOf(path) as Record<string, object>
-      const ours = Object.entries(dependencies).filter(([name]) => name.startsWith('@eaas/'))
-      expect([path, version, new Set(ours.map(([, range]) => range))]).toEqual([
-        path,
-        '0.1.0',
-        new Set(ours.length > 0 ? ['0.1.0'] : []),
-      ])
-      expect(peerDependencies).toEqual(readManifest(join(ROOT, path)).peerDependencies ?? {})
-      const [title, ...lines] = readFileSync(join(folder, path, 'CHANGELOG.md'), 'utf8').split('\n')
-      expect(title).toBe(`# ${manifestOf(path).name}`)
-      const text = lines
-        .join('\n')
-        .replace(/^- Updated dependencies.*(\n +- @eaas\/.*)*\n?/gm, '')
-        .trimEnd()
-      expect(text.split(/\s+/).length).toBeLessThanOrEqual(PAGE)
-      expect(text).toMatch(/^\n## 0\.1\.0\n\n### Minor Changes\n\n- The first release of all packages\.\n/)
-      for (const name of PACKAGES) expect(text).toContain(`\`${name}\``)
+      const manifest = readManifest(join(ROOT, path))
+      const [major, minor] = String(manifest.version).split('.')
+      const next = `${major}.${Number(minor) + 1}.0`
+      const { version, peerDependencies } = manifestOf(path)
+      expect([path, version, findStale(manifestOf(path), manifestOf)]).toEqual([path, next, []])
+      expect(peerDependencies).toEqual(manifest.peerDependencies)
+      const changelog = readFileSync(join(folder, path, 'CHANGELOG.md'), 'utf8')
+      expect(changelog).toContain(`\n## ${next}\n\n### Minor Changes\n\n- Something new.\n`)
     }
-    expect(manifestOf('packages/protocol').version).toBe('0.0.0')
-    for (const path of EXAMPLES) {
-      expect(manifestOf(path)).toEqual(before[path])
+    for (const path of ['packages/protocol', ...EXAMPLES]) {
+      expect(manifestOf(path)).toEqual(before[path] ?? readManifest(join(ROOT, path)))
       expect(existsSync(join(folder, path, 'CHANGELOG.md'))).toBe(false)
     }
+  })
+})
+
+describe('the changelogs', () => {
+  const parts = PUBLISHED.map((path) => readFileSync(join(ROOT, path, 'CHANGELOG.md'), 'utf8').split(/^## /m))
+
+  it('have a page at most for each version, the newest of which is that of the manifest', () => {
+    for (const [at, [title, ...versions]] of parts.entries()) {
+      const manifest = readManifest(join(ROOT, PUBLISHED[at] ?? ''))
+      expect([title, versions[0]?.split('\n')[0]]).toEqual([`# ${manifest.name}\n\n`, manifest.version])
+      expect(findStale(manifest, (path) => readManifest(join(ROOT, path)))).toEqual([])
+      for (const version of versions) expect(version.split(/\s+/).length).toBeLessThanOrEqual(PAGE)
+    }
+  })
+
+  it('say what each package itself does: no two are alike', () => {
+    expect(new Set(parts.map(([, newest]) => newest)).size).toBe(PUBLISHED.length)
   })
 })
 

@@ -27,7 +27,7 @@ const folders = [
 ]
 const documents = folders.flatMap((folder) =>
   readdirSync(join(root, folder))
-    .filter((name) => name.endsWith('.md'))
+    .filter((name) => name.endsWith('.md') && name !== 'CHANGELOG.md') // it grows with each release, whose part has at most a page
     .map((name) => join(folder, name)),
 )
 

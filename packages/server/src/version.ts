@@ -4,8 +4,11 @@ import { readFileSync } from 'node:fs'
 /** Written in by the build; none where git was not there. */
 declare const EAAS_COMMIT: string | undefined
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
+const { version, repository } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string
+  repository?: object
+}
 const commit = typeof EAAS_COMMIT === 'undefined' ? undefined : EAAS_COMMIT
 
-/** Before the first release, the commit tells two builds apart. */
-export const VERSION = version === '0.0.0' && commit ? `${version}+${commit}` : version
+/** The commit tells two builds of clones apart; `npm run release` writes the repository into the manifest. */
+export const VERSION = repository === undefined && commit ? `${version}+${commit}` : version

@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { version } from '../../package.json'
 import { loaderFor } from '../model-module.js'
 import {
   DATABASE,
@@ -152,9 +153,9 @@ describe('init elsewhere', () => {
 
   it('names packed packages to install, as long as none is on npm', async () => {
     putPrisma()
-    putPackage({ '@prisma/client': '7', '@eaas/cli': '0.0.0' })
+    putPackage({ '@prisma/client': '7', '@eaas/cli': version })
     const tarballs = ['sdk', 'prisma', 'server', 'audit', 'console'].map(
-      (name) => `./eaas-packages/eaas-${name}-0.0.0.tgz`,
+      (name) => `./eaas-packages/eaas-${name}-${version}.tgz`,
     )
     expect((await init([...OF_CUSTOMER, '--yes'])).out).toContain(
       `Next:\n  EaaS is not on npm yet: in a clone of it, npm run pack -- ${folder}\n  npm install ${tarballs.join(' ')}\n`,

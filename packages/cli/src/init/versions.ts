@@ -3,7 +3,7 @@ import { peerDependencies as drizzle } from '../../../drizzle/package.json'
 import { peerDependencies as kysely } from '../../../kysely/package.json'
 import { peerDependencies as prisma } from '../../../prisma/package.json'
 import { peerDependencies as typeorm } from '../../../typeorm/package.json'
-import { version } from '../../package.json'
+import manifest from '../../package.json'
 import type { Application, FoundTable } from './application.js'
 
 const PEERS: Readonly<Record<FoundTable['orm'], Readonly<Record<string, string>>>> = {
@@ -25,15 +25,18 @@ function toNumber(version: string): number {
   return major * 10_000 + minor
 }
 
-/** The commands that install what the application lacks. Version 0.0.0 is on no registry: all that the next commands use is packed. */
+/**
+ * The commands that install what the application lacks. `npm run release` writes the repository into the manifest: a build
+ * without it is of a clone, where all that the next commands use is packed.
+ */
 export function installSteps({ packages }: Application, orm: FoundTable['orm'], folder: string): string[] {
-  const isPublished = version !== '0.0.0'
+  const isPublished = 'repository' in manifest
   const used = ['sdk', orm, ...(isPublished ? [] : ['cli', 'server', 'audit', 'console'])]
   const missing = used.filter((name) => !packages.has(`@eaas/${name}`))
   if (missing.length === 0) return []
   if (isPublished) return [`npm install ${missing.map((name) => `@eaas/${name}`).join(' ')}`]
   return [
     `EaaS is not on npm yet: in a clone of it, npm run pack -- ${folder}`,
-    `npm install ${missing.map((name) => `./eaas-packages/eaas-${name}-${version}.tgz`).join(' ')}`,
+    `npm install ${missing.map((name) => `./eaas-packages/eaas-${name}-${manifest.version}.tgz`).join(' ')}`,
   ]
 }
