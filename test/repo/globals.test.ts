@@ -40,9 +40,9 @@ describe('the globals of a process that runs tests', () => {
 
 describe('code loaded as on another platform', () => {
   const load = (globals: Record<string, unknown>) =>
-    loadOn<typeof import('../../packages/sdk/src/engines/select.js')>(
+    loadOn<typeof import('../../packages/sdk/src/engines/engine.js')>(
       globals,
-      new URL('../../packages/sdk/src/engines/select.ts', import.meta.url),
+      new URL('../../packages/sdk/src/engines/engine.ts', import.meta.url),
     )
 
   it('sees what differs there, and its test does not', async () => {

@@ -12,15 +12,8 @@ import { describeCounts, inspect } from './inspect-table.js'
 import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
 import { loaderFor, optionWord } from './model-module.js'
 import { showBar } from './progress.js'
-import {
-  addTableOptions,
-  assertNoFailures,
-  describeProgress,
-  MODULE_HELP,
-  type OpenTable,
-  type TableOptions,
-  withTable,
-} from './table-command.js'
+import type { OpenTable, TableOptions } from './table-command.js'
+import { addTableOptions, assertNoFailures, describeProgress, MODULE_HELP, withTable } from './table-command.js'
 
 interface BackfillCommandOptions extends TableOptions {
   work: BackfillWork

@@ -3,15 +3,8 @@ import { counted } from '@eaas/protocol'
 import { type Client, isEaasError, isEnvelope, text } from '@eaas/sdk'
 import { withoutPlace } from '@eaas/sdk/maintenance'
 import type { Command } from 'commander'
-import {
-  addDecryptingOptions,
-  addOutputOptions,
-  addServiceOptions,
-  collect,
-  type DecryptingOptions,
-  type OutputOptions,
-  readNames,
-} from './arguments.js'
+import type { DecryptingOptions, OutputOptions } from './arguments.js'
+import { addDecryptingOptions, addOutputOptions, addServiceOptions, collect, readNames } from './arguments.js'
 import { assertOneInput, findKeyId, withClient } from './connection.js'
 import { type Cell, writeRow } from './csv.js'
 import { readBlocks } from './csv-blocks.js'

@@ -2,14 +2,8 @@
 import { counted } from '@eaas/protocol'
 import { decryptStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
-import {
-  addDecryptingOptions,
-  addOutputOptions,
-  collect,
-  type DecryptingOptions,
-  type OutputOptions,
-  readContextPairs,
-} from './arguments.js'
+import type { DecryptingOptions, OutputOptions } from './arguments.js'
+import { addDecryptingOptions, addOutputOptions, collect, readContextPairs } from './arguments.js'
 import { assertOneInput, withClient } from './connection.js'
 import { readContent } from './content.js'
 import { openInput } from './files.js'

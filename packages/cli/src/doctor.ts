@@ -2,9 +2,8 @@
 import { type Client, isEaasError } from '@eaas/sdk'
 import type { Command } from 'commander'
 import { addServiceOptions, type ServiceOptions } from './arguments.js'
-import { inCommandWords } from './command-words.js'
 import { baseUrlOf, findKeyId, tellService, withClient } from './connection.js'
-import { CommandError, type Io, print } from './io.js'
+import { CommandError, type Io, inCommandWords, print } from './io.js'
 
 type Finding = { check: string; ok: boolean; detail: string }
 

@@ -3,14 +3,8 @@ import { counted } from '@eaas/protocol'
 import { toText } from '@eaas/sdk'
 import { encryptStream } from '@eaas/sdk/streams'
 import { type Command, Option } from 'commander'
-import {
-  addOutputOptions,
-  addServiceOptions,
-  collect,
-  type OutputOptions,
-  readContextPairs,
-  type ServiceOptions,
-} from './arguments.js'
+import type { OutputOptions, ServiceOptions } from './arguments.js'
+import { addOutputOptions, addServiceOptions, collect, readContextPairs } from './arguments.js'
 import { findKeyId, withClient } from './connection.js'
 import { streamOf } from './content.js'
 import { openInput, readAll } from './files.js'

@@ -4,15 +4,8 @@ import type { Command } from 'commander'
 import { type InspectReport, inspectWith } from './backfill/backfill.js'
 import { type Io, print } from './io.js'
 import { showBar } from './progress.js'
-import {
-  addTableOptions,
-  assertNoFailures,
-  describeProgress,
-  MODULE_HELP,
-  type OpenTable,
-  type TableOptions,
-  withTable,
-} from './table-command.js'
+import type { OpenTable, TableOptions } from './table-command.js'
+import { addTableOptions, assertNoFailures, describeProgress, MODULE_HELP, withTable } from './table-command.js'
 
 interface InspectTableOptions extends TableOptions {
   open?: boolean

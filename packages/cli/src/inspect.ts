@@ -1,4 +1,5 @@
 /** `inspect`: shows what can be known about encrypted data without the service. */
+import type { SealedParts, WrappedKey } from '@eaas/protocol'
 import {
   decodeEnvelope,
   decodeEnvelopeText,
@@ -7,9 +8,7 @@ import {
   findWrappedVersion,
   MAX_STREAM_HEADER_BYTES,
   SEALED_SEGMENT_BYTES,
-  type SealedParts,
   TAG_BYTES,
-  type WrappedKey,
 } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { type Content, readContent } from './content.js'

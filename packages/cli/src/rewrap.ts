@@ -1,14 +1,8 @@
 /** `rewrap`: rewraps the data key under the current version of its key. The ciphertext stays as it is. */
 import { rewrapStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
-import {
-  addOutputOptions,
-  addServiceOptions,
-  collect,
-  type OutputOptions,
-  readContextPairs,
-  type ServiceOptions,
-} from './arguments.js'
+import type { OutputOptions, ServiceOptions } from './arguments.js'
+import { addOutputOptions, addServiceOptions, collect, readContextPairs } from './arguments.js'
 import { withClient } from './connection.js'
 import { readContent } from './content.js'
 import { openInput } from './files.js'

@@ -5,14 +5,8 @@ import { addServiceOptions, collect, type DecryptingOptions, readNames, readPair
 import type { Sdk } from './backfill/backfill.js'
 import { constrainWith } from './backfill/constrain.js'
 import { type Plan, type PlanOptions, planWith } from './backfill/plan.js'
-import {
-  type AnyModel,
-  type BackfillProgress,
-  type ConstrainReport,
-  type InspectReport,
-  postgresTable,
-  type TableSource,
-} from './backfill.js'
+import type { AnyModel, BackfillProgress, ConstrainReport, InspectReport, TableSource } from './backfill.js'
+import { postgresTable } from './backfill.js'
 import { findKeyId, withClient } from './connection.js'
 import { ArgumentsError, CommandError, type Io, tell } from './io.js'
 import { findSdk, loadModule } from './model-module.js'

@@ -1,6 +1,6 @@
 /** The client, which an application creates once and keeps. */
 import { type Context, DEK_MAX_MESSAGES, type Envelope, type EnvelopeV1, type EnvelopeV2 } from '@eaas/protocol'
-import { ENGINES, type EngineName } from './engines/engine.js'
+import type { EngineName } from './engines/engine.js'
 import { InvalidInputError, isEaasError } from './errors.js'
 import type * as Failures from './failures.js'
 import { resolveBaseUrl } from './http/base-url.js'
@@ -39,15 +39,20 @@ import type { Connection } from './parts.js'
 import type * as Rare from './rare.js'
 import type { OpenDeps } from './records/blocks.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
-import type { DecryptManyOptions, EncryptManyOptions } from './records/many-records.js'
+import type {
+  DecryptedRecord,
+  DecryptManyOptions,
+  EncryptedRecord,
+  EncryptManyOptions,
+  OpenableField,
+  SealableField,
+} from './records/many-records.js'
 import type { StoredEnvelope } from './records/read-envelope.js'
-import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 import type { ApiKeys } from './resources/api-keys.js'
 import type { Audit } from './resources/audit.js'
 import type { CallOptions, Keys } from './resources/keys.js'
 import { createResources } from './resources/resources.js'
-import type { ServerMode } from './resources/server-mode.js'
-import type { Service } from './resources/service.js'
+import type { ServerMode, Service } from './resources/service.js'
 import { isPromise, loadOnce, loadPart, type Soon, traced, use } from './waiting.js'
 
 const HOUR_MS = 3_600_000
@@ -430,7 +435,7 @@ function readOptions(options: ClientOptions) {
   // The first request reports a missing API key: http/environment.ts.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function')
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
-  assertOneOf('engine', engine, ENGINES)
+  assertOneOf('engine', engine, ['auto', 'noble', 'node', 'web'] satisfies EngineName[])
   for (const name of ['fetch', 'onEvent'] as const) {
     const given: unknown = options[name]
     if (given !== undefined && typeof given !== 'function') throw new InvalidInputError(`${name} must be a function`)

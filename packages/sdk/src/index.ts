@@ -83,13 +83,29 @@ export type {
 export type { FailedRow, RowsResult } from './models/open-rows.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
 export type { Progress, RowsOptions } from './records/blocks.js'
-export type { ContextOf, DecryptManyOptions, EncryptManyOptions } from './records/many-records.js'
+export type {
+  ContextOf,
+  DecryptedRecord,
+  DecryptManyOptions,
+  EncryptedRecord,
+  EncryptManyOptions,
+  OpenableField,
+  SealableField,
+} from './records/many-records.js'
 export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 export { fromText, isEnvelope, toText } from './records/read-envelope.js'
-export type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 // Each call with the types of its answer; the default exports, which make the resources, are not among them.
 export type * from './resources/api-keys.js'
 export type * from './resources/audit.js'
-export type * from './resources/keys.js'
-export type * from './resources/server-mode.js'
-export type { Health, Tenant, Usage } from './resources/service.js'
+export type {
+  CallOptions,
+  CreatedKeys,
+  Key,
+  KeyExport,
+  KeyList,
+  KeyStatus,
+  Keys,
+  KeyWithVersions,
+  ListKeysOptions,
+} from './resources/keys.js'
+export type { Health, ServerMode, Tenant, Usage } from './resources/service.js'

@@ -10,10 +10,8 @@ export { decryptMany, encryptMany } from './records/many-records.js'
 export { rewrap, rewrapEnvelope, unwrapsTo } from './records/rewrapping.js'
 export { default as createApiKeys } from './resources/api-keys.js'
 export { default as createAudit } from './resources/audit.js'
-export { createKeyLookup } from './resources/key-lookup.js'
-export { default as createKeys } from './resources/keys.js'
-export { default as createServerMode } from './resources/server-mode.js'
-export { default as createService } from './resources/service.js'
+export { createKeyLookup, default as createKeys } from './resources/keys.js'
+export { createServerMode, createService } from './resources/service.js'
 
 const SCHEMAS: Partial<Record<OperationId, Answer>> = { ...ANSWERS, ...BASE64_ANSWERS }
 

@@ -21,7 +21,7 @@ import {
 } from '@eaas/protocol'
 import { fillRandom, randomDek } from './deks/random.js'
 import { createSecret, type Secret } from './deks/secret.js'
-import { selectEngine } from './engines/select.js'
+import { selectEngine } from './engines/engine.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
 import type { Binary, Bytes, DemandOptions, GivenSecrets, SecretOptions } from './input.js'
 import {

@@ -1,8 +1,7 @@
 /** What the parts share that the client loads at its first call, in one file: HTTP, the DEKs that open, and the engine. */
 import { type DecryptDekLimits, DecryptDeks } from './deks/decrypt-deks.js'
 import type { EncryptDekLimits } from './deks/encrypt-deks.js'
-import type { EngineName } from './engines/engine.js'
-import { type Fallback, selectEngine } from './engines/select.js'
+import { type EngineName, type Fallback, selectEngine } from './engines/engine.js'
 import { createBatcher } from './http/batcher.js'
 import { createHttp, type Http, type HttpOptions } from './http/calls.js'
 import type { Observer } from './http/events.js'
@@ -14,7 +13,7 @@ import type { OpenDeps } from './records/blocks.js'
 import { createEnvelopes, holdSecrets } from './records/bound-envelopes.js'
 import type { inEitherUse } from './records/open-envelopes.js'
 import type { rewrap, unwrapsTo } from './records/rewrapping.js'
-import type { createKeyLookup } from './resources/key-lookup.js'
+import type { createKeyLookup } from './resources/keys.js'
 import { now, requestsAreIsolated, type Soon } from './waiting.js'
 
 // What sealing and opening both load, so that bundlers put it in the same file.

@@ -1,8 +1,7 @@
 /** What the client loads to seal values and rows, and to make indexes, in one file. */
 import { DecryptDeks } from './deks/decrypt-deks.js'
 import { createWrap, EncryptDeks, type Verify } from './deks/encrypt-deks.js'
-import { createOwnDek } from './deks/own-dek.js'
-import { createIvPool } from './deks/random.js'
+import { createIvPool, createOwnDek } from './deks/random.js'
 import { createIndexSecrets } from './models/local-index.js'
 import { type Connection, type ConnectOptions, hitOf } from './parts.js'
 import type { RecordsDeps } from './records/blocks.js'

@@ -1,6 +1,6 @@
 // What the test's page loads: the SDK from its sources, for the tests to call, in the page itself or in a worker.
 import * as protocol from '../../../packages/protocol/src/index.js'
-import { selectEngine } from '../../../packages/sdk/src/engines/select.js'
+import { selectEngine } from '../../../packages/sdk/src/engines/engine.js'
 import * as sdk from '../../../packages/sdk/src/index.js'
 
 const violations: string[] = []

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { encodeUtf8 } from '@eaas/protocol'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { selectEngine } from '../../../packages/sdk/src/engines/select.js'
+import { selectEngine } from '../../../packages/sdk/src/engines/engine.js'
 import { createClient, expiringApiKey, text } from '../../../packages/sdk/src/index.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
 
@@ -67,7 +67,7 @@ describe('where requests are isolated, a request', () => {
 
   it('uses no DEK that another one has imported as if its bytes were still there', async () => {
     vi.resetModules() // no request has tested WebCrypto yet
-    const { selectEngine } = await import('../../../packages/sdk/src/engines/select.js')
+    const { selectEngine } = await import('../../../packages/sdk/src/engines/engine.js')
     const [one, other] = await Promise.all([selectEngine('web'), selectEngine('web')])
     const [dek, iv, plaintext] = [randomBytes(32), randomBytes(12), encodeUtf8('x')]
     const kept = new Uint8Array(dek)

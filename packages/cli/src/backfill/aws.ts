@@ -2,7 +2,7 @@
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } from '@eaas/sdk/maintenance'
-import { askWithRow, ROW_HINT } from './row-texts.js'
+import { askWithRow, ROW_HINT } from './table.js'
 
 /** The part that a reader uses of what `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to. */
 export interface AwsDecrypted {

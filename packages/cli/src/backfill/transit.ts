@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, NetworkError } from '@eaas/sdk'
 import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } from '@eaas/sdk/maintenance'
-import { askWithRow, ROW_HINT } from './row-texts.js'
+import { askWithRow, ROW_HINT } from './table.js'
 
 const STORED = /^vault:v\d+:[\w+/-]+={0,2}$/
 const BATCH_VALUES = 200

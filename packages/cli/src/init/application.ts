@@ -1,7 +1,12 @@
-/** The application in a folder: its sources as they are, and as they will be. */
+/** The application in a folder: its sources as they are, and as they will be, and the packages that it has and lacks. */
 import { isUtf8 } from 'node:buffer'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { peerDependencies as drizzle } from '../../../drizzle/package.json'
+import { peerDependencies as kysely } from '../../../kysely/package.json'
+import { peerDependencies as prisma } from '../../../prisma/package.json'
+import { peerDependencies as typeorm } from '../../../typeorm/package.json'
+import manifest from '../../package.json'
 import { resolvePath } from '../files.js'
 import { type Io, UsageError } from '../io.js'
 import { blankComments } from './source-text.js'
@@ -116,4 +121,39 @@ export function readIfThere(io: Io, path: string): string | undefined {
   const bytes = readFileSync(resolvePath(io, path))
   if (!isUtf8(bytes)) throw new UsageError(`${path}: it is not UTF-8. Save it as UTF-8, and run init again`)
   return bytes.toString()
+}
+
+const PEERS: Readonly<Record<FoundTable['orm'], Readonly<Record<string, string>>>> = {
+  ...{ drizzle, kysely, prisma, typeorm },
+}
+
+/** Warns of a version of the ORM that the adapter does not take; undefined if it does, or none is named. */
+export function versionWarning({ packages }: Application, orm: FoundTable['orm']): string | undefined {
+  const [name, wanted = ''] = Object.entries(PEERS[orm]).find(([peer]) => peer !== '@eaas/sdk') ?? []
+  const found = packages.get(name ?? '')
+  const [least = 0, below = 0] = (wanted.match(/\d+(\.\d+)?/g) ?? []).map(toNumber)
+  const [first] = found?.match(/\d+(\.\d+)?/) ?? []
+  if (first === undefined || (toNumber(first) >= least && toNumber(first) < below)) return undefined
+  return `@eaas/${orm} takes ${name} ${wanted}, and this is ${found}: update it first`
+}
+
+function toNumber(version: string): number {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return major * 10_000 + minor
+}
+
+/**
+ * The commands that install what the application lacks. `npm run release` writes the repository into the manifest: a build
+ * without it is of a clone, where all that the next commands use is packed.
+ */
+export function installSteps({ packages }: Application, orm: FoundTable['orm'], folder: string): string[] {
+  const isPublished = 'repository' in manifest
+  const used = ['sdk', orm, ...(isPublished ? [] : ['cli', 'server', 'audit', 'console'])]
+  const missing = used.filter((name) => !packages.has(`@eaas/${name}`))
+  if (missing.length === 0) return []
+  if (isPublished) return [`npm install ${missing.map((name) => `@eaas/${name}`).join(' ')}`]
+  return [
+    `EaaS is not on npm yet: in a clone of it, npm run pack -- ${folder}`,
+    `npm install ${missing.map((name) => `./eaas-packages/eaas-${name}-${manifest.version}.tgz`).join(' ')}`,
+  ]
 }

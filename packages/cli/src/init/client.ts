@@ -1,6 +1,7 @@
 /** Finds where the application makes the ORM's client, and adds the line there that encrypts. */
-import { dirname, extname, join, parse, relative } from 'node:path'
+import { dirname, extname, join, parse } from 'node:path'
 import type { Application, FoundTable } from './application.js'
+import { specifier } from './model-file.js'
 import { blankComments, localName, quoteText, readBrackets, withImports } from './source-text.js'
 
 /** A statement that makes the client, and nothing else with it. */
@@ -140,14 +141,4 @@ function wrapAt(text: string, client: Client, wrap: (expression: string) => stri
   const indent = /^[^\S\n]*/.exec(text.slice(line))?.[0] ?? ''
   const semicolon = /^[^\S\n]*;/.test(text.slice(statement.end)) ? ';' : ''
   return splice(wrapped, { ...client, begin: line, end: line }, `${indent}const eaas = createClient()${semicolon}\n`)
-}
-
-/** How a source imports another: with the ending that its other imports have, or those of other sources. */
-export function specifier({ sources, isModule }: Application, from: string, to: string): string {
-  const path = relative(dirname(from), to).replaceAll('\\', '/')
-  const texts = [sources.get(from) ?? '', ...sources.values()]
-  const own = texts.map((text) => /from ['"]\.\.?\/[^'"]*?(\.[cm]?[jt]sx?)?['"]/.exec(text)).find((found) => found)
-  const compiled = extname(path).replace('t', 'j')
-  const ending = own ? own[1] && (own[1].includes('t') ? extname(path) : compiled) : isModule && compiled
-  return `${path.startsWith('.') ? '' : './'}${path.slice(0, -extname(path).length)}${ending || ''}`
 }

@@ -10,25 +10,16 @@ import { refuseUnwritten, resolvePath } from '../files.js'
 import { ArgumentsError, CommandError, type Io, print, UsageError, write } from '../io.js'
 import { loaderFor } from '../model-module.js'
 import { type Output, openOutput, PRIVATE_MODE } from '../output.js'
-import {
-  type Application,
-  type Column,
-  type FieldKind,
-  type FoundTable,
-  guide,
-  readApplication,
-  readIfThere,
-} from './application.js'
-import { modelPath, specifier, wrapClient } from './client.js'
-import { unifiedDiff } from './diff.js'
+import type { Application, Column, FieldKind, FoundTable } from './application.js'
+import { guide, installSteps, readApplication, readIfThere, versionWarning } from './application.js'
+import { modelPath, wrapClient } from './client.js'
 import { changeDrizzle, readDrizzle } from './drizzle.js'
 import { changeKysely, readKysely } from './kysely.js'
 import { type Change, isConverted } from './migration.js'
-import { backfillLine, type ModelFile, modelFile } from './model-file.js'
+import { backfillLine, type ModelFile, modelFile, specifier } from './model-file.js'
 import { changePrisma, readPrisma } from './prisma.js'
-import { slugOf } from './source-text.js'
+import { slugOf, unifiedDiff } from './source-text.js'
 import { changeTypeorm, readTypeorm } from './typeorm.js'
-import { installSteps, versionWarning } from './versions.js'
 
 const CHANGES = { prisma: changePrisma, drizzle: changeDrizzle, kysely: changeKysely, typeorm: changeTypeorm } as const
 

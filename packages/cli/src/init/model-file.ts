@@ -1,8 +1,9 @@
 /** The file that says which fields of a table are encrypted, and the command that encrypts existing rows. */
+import { dirname, extname, relative } from 'node:path'
 import { quoteWord } from '@eaas/protocol'
 import { quoteName } from '../backfill/postgres-values.js'
 import { loaderFor, optionWord } from '../model-module.js'
-import type { Column, FoundTable } from './application.js'
+import type { Application, Column, FoundTable } from './application.js'
 import { quoteText } from './source-text.js'
 
 export interface ModelFile {
@@ -53,4 +54,14 @@ export function backfillLine({ table, columns, search, path }: ModelFile, more: 
   const words = [quoteWord(path), optionWord('--table', (isPlain ? parts : parts.map(quoteName)).join('.'))]
   words.push(...renamed.map((one) => optionWord('--column', `${one.name}=${one.stored}`)))
   return `${loaderFor(path)}npx @eaas/cli backfill ${words.join(' ')} ${more}`
+}
+
+/** How a source imports another: with the ending that its other imports have, or those of other sources. */
+export function specifier({ sources, isModule }: Application, from: string, to: string): string {
+  const path = relative(dirname(from), to).replaceAll('\\', '/')
+  const texts = [sources.get(from) ?? '', ...sources.values()]
+  const own = texts.map((text) => /from ['"]\.\.?\/[^'"]*?(\.[cm]?[jt]sx?)?['"]/.exec(text)).find((found) => found)
+  const compiled = extname(path).replace('t', 'j')
+  const ending = own ? own[1] && (own[1].includes('t') ? extname(path) : compiled) : isModule && compiled
+  return `${path.startsWith('.') ? '' : './'}${path.slice(0, -extname(path).length)}${ending || ''}`
 }

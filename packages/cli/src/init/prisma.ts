@@ -3,16 +3,8 @@ import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { resolvePath } from '../files.js'
 import { type Io, UsageError } from '../io.js'
-import {
-  type Application,
-  type Column,
-  type FieldKind,
-  type FoundTable,
-  guide,
-  readIfThere,
-  UNREAD_NAME,
-  UNREAD_TABLE,
-} from './application.js'
+import type { Application, Column, FieldKind, FoundTable } from './application.js'
+import { guide, readIfThere, UNREAD_NAME, UNREAD_TABLE } from './application.js'
 import { addConstraints, addIndexes, type Change, convertColumns, convertTimes, isConverted } from './migration.js'
 import { quoteText, slugOf } from './source-text.js'
 

@@ -1,14 +1,7 @@
 /** The entities of TypeORM that are classes with decorators, and what changes in them and in the database. */
 import { UsageError } from '../io.js'
-import {
-  type Application,
-  type Column,
-  type FieldKind,
-  type FoundTable,
-  guide,
-  UNREAD_NAME,
-  UNREAD_TABLE,
-} from './application.js'
+import type { Application, Column, FieldKind, FoundTable } from './application.js'
+import { guide, UNREAD_NAME, UNREAD_TABLE } from './application.js'
 import { addIndexes, type Change, convertColumns, indexName, isConverted } from './migration.js'
 import { localName, quoteText, readBrackets, readText, withNames } from './source-text.js'
 

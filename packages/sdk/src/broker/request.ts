@@ -1,9 +1,9 @@
 /** Reads a page's request to a broker: its call, its origin, and only those members of the body that the call has. */
+import type { Holding, WrapUse } from '@eaas/protocol'
 import {
   createBodyHold,
   fillPath,
   foldUuid,
-  type Holding,
   isBase64,
   isUuid,
   isWrapContext,
@@ -18,7 +18,6 @@ import {
   readDistinctJson,
   readUse,
   TOO_MANY_PIECES,
-  type WrapUse,
 } from '@eaas/protocol'
 import { type BodyFault, readText } from '../http/fetch.js'
 import type { AuditContext } from '../input.js'

@@ -1,7 +1,11 @@
-/** Secure randomness for DEKs and ivs, from `crypto.getRandomValues` only. */
+/** Secure randomness, from `crypto.getRandomValues` only: bytes, ivs, and the DEKs that a call makes for itself. */
 import { IV_BYTES, KEY_BYTES } from '@eaas/protocol'
 import { RandomnessError } from '../errors.js'
-import { turn } from '../waiting.js'
+import { assertNotAborted } from '../input.js'
+import type { NamedUse, WrappedFor } from '../uses.js'
+import { type Soon, turn, untilAborted } from '../waiting.js'
+import type { Wrap } from './encrypt-deks.js'
+import { createSecret, type Secret } from './secret.js'
 
 export type FillRandom = (bytes: Uint8Array) => void
 /** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */
@@ -47,5 +51,42 @@ export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
     pool.fill(0, at, at + IV_BYTES)
     at += IV_BYTES
     return iv
+  }
+}
+
+/** The code that made it releases it. */
+export interface OwnDek {
+  dek: Secret
+  wrapped: WrappedFor
+}
+
+/** Releases the DEK after the task. @throws AbortedError as soon as the signal is aborted */
+export async function withOwnDek<T>(
+  wrap: Wrap,
+  { keyId, signal, use }: { keyId: string; signal: AbortSignal | undefined; use?: NamedUse | undefined },
+  task: (own: OwnDek) => Soon<T>,
+): Promise<T> {
+  const own = await createOwnDek(wrap, keyId, signal, use)
+  try {
+    assertNotAborted(signal)
+    return await task(own)
+  } finally {
+    own.dek.release()
+  }
+}
+
+/** The caller releases it. @throws AbortedError as soon as the signal is aborted */
+export async function createOwnDek(
+  wrap: Wrap,
+  keyId: string,
+  signal: AbortSignal | undefined,
+  use?: NamedUse | undefined,
+): Promise<OwnDek> {
+  const dek = createSecret(randomDek())
+  try {
+    return { dek, wrapped: await untilAborted(wrap(dek, keyId, use), signal) }
+  } catch (error) {
+    dek.release()
+    throw error
   }
 }

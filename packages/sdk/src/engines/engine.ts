@@ -1,11 +1,12 @@
-/** Engines: AES-256-GCM seals and opens; HKDF and HMAC with SHA-256 derive keys and make indexes. */
-import type { assertLengths, assertNotZero } from '@eaas/protocol'
-import type { DecryptionError } from '../errors.js'
-import type { Soon } from '../waiting.js'
+/** Engines: AES-256-GCM seals and opens; HKDF and HMAC with SHA-256 derive keys and make indexes. Selects one, tested. */
+import type * as NodeCrypto from 'node:crypto'
+import { assertLengths, assertNotZero, BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8 } from '@eaas/protocol'
+import { DecryptionError, InvalidInputError } from '../errors.js'
+import { isPromise, loadOnce, loadPart, nodeGlobals, type Soon, use } from '../waiting.js'
+import { createWebEngine } from './web.js'
 
-/** The engines by name. `auto` takes node:crypto on Node, WebCrypto in browsers and workers, noble elsewhere. */
-export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
-export type EngineName = (typeof ENGINES)[number]
+/** `auto` takes node:crypto on Node, WebCrypto in browsers and workers, noble elsewhere. */
+export type EngineName = 'auto' | 'noble' | 'node' | 'web'
 
 /** AES-256-GCM under a DEK. Each refuses a key of zeros (FormatError). A synchronous engine makes no promises. */
 export interface Engine {
@@ -39,4 +40,83 @@ export interface EngineTools {
   assertLengths: typeof assertLengths
   assertNotZero: typeof assertNotZero
   DecryptionError: typeof DecryptionError
+}
+
+type Checked = { engine: Engine; fault?: never } | { engine?: never; fault: 'missing' | 'failed' }
+
+/** Why `auto` takes noble: what is wrong with each of the faster engines. */
+export interface Fallback {
+  node: 'missing' | 'failed'
+  web: 'missing' | 'failed'
+}
+
+export const ENGINE_TOOLS: EngineTools = { assertLengths, assertNotZero, DecryptionError }
+
+const checkNode = /* @__PURE__ */ loadOnce(async () => {
+  const crypto = nodeCrypto()
+  return check(crypto && (await loadPart(() => import('./node.js'))).createNodeEngine(crypto, ENGINE_TOOLS))
+})
+const checkWeb = /* @__PURE__ */ loadOnce(async () => check(createWebEngine()))
+
+/** node:crypto by `process.getBuiltinModule`, so that a bundle for browsers imports no Node module. */
+export function nodeCrypto(): typeof NodeCrypto | undefined {
+  return nodeGlobals().process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
+}
+
+/** By a promise the first time. `onFallback` is called before `auto` returns noble. @throws InvalidInputError */
+export function selectEngine(name: EngineName, onFallback?: (why: Fallback) => void): Soon<Engine> {
+  if (name === 'noble') return loadNoble()
+  if (name === 'web') return use(checkWeb(), ({ engine }) => engine ?? refuse(name))
+  const checkedNode = checkNode()
+  if (name === 'node' && isPromise(checkedNode) && !nodeCrypto()) return refuse(name) // before anything is sent
+  return use(checkedNode, ({ engine, fault: node }) => {
+    if (engine) return engine
+    if (name === 'node') return refuse(name)
+    return use(checkWeb(), async ({ engine, fault: web }) => {
+      if (engine) return engine
+      const noble = await loadNoble()
+      onFallback?.({ node, web })
+      return noble
+    })
+  })
+}
+
+async function loadNoble(): Promise<Engine> {
+  return (await loadPart(() => import('./noble.js'))).createNobleEngine(ENGINE_TOOLS)
+}
+
+function refuse(name: EngineName): never {
+  throw new InvalidInputError(
+    `engine "${name}" is not available here, or fails its known-answer test`,
+    'Omit `engine`: the client then selects one that works.',
+  )
+}
+
+/** Returns the engine if it passes the published vectors and refuses an altered one, otherwise what is wrong. */
+export async function check(engine: Engine | undefined): Promise<Checked> {
+  if (!engine) return { fault: 'missing' }
+  const key = () => Uint8Array.from({ length: 32 }, (_, at) => at)
+  const iv = Uint8Array.from({ length: 12 }, (_, at) => 0xa0 + at)
+  const plaintext = encodeUtf8('secret bancaire')
+  const sealed = decodeBase64('lX0fXyC/It0DC+SybgilkxTbOdtXvhpZyqHIZyPWaA==')
+  const altered = sealed.map((byte) => byte ^ 1)
+  const trials = await Promise.all([
+    attempt(() => engine.seal(key(), iv, plaintext), encodeBase64(sealed)),
+    attempt(() => engine.open(key(), iv, sealed), encodeBase64(plaintext)),
+    attempt(() => engine.open(key(), iv, altered)),
+    // Each block of HKDF depends on the one before it: the end of the last one is enough.
+    attempt(() => engine.derive(key(), iv, BOUND_KEYS_BYTES), 'Ru5Pa0itSw=='),
+    attempt(() => engine.createMac(key())(plaintext), 'ysTrgSo5/rU='),
+  ])
+  return trials.every(Boolean) ? { engine } : { fault: 'failed' }
+}
+
+/** Tells whether the returned bytes, in base64, end with `end`; without `end`, whether they do not open. */
+async function attempt(run: () => Soon<Uint8Array>, end?: string): Promise<boolean> {
+  try {
+    const answer = await run()
+    return end !== undefined && encodeBase64(answer).endsWith(end)
+  } catch (error) {
+    return end === undefined && error instanceof DecryptionError
+  }
 }

@@ -19,8 +19,8 @@ import { type Client, createClient, DecryptionError } from '../index.js'
 import { useService } from '../test-support/clients.js'
 import { nobleEngine, nodeEngine } from '../test-support/engines.js'
 import { API_KEY } from '../test-support/service.js'
+import { check, ENGINE_TOOLS, selectEngine } from './engine.js'
 import { createNodeEngine } from './node.js'
-import { check, ENGINE_TOOLS, selectEngine } from './select.js'
 import { createWebEngine } from './web.js'
 
 // Parsed here: Vite's own parser refuses the lone surrogates of some contexts.
@@ -37,7 +37,7 @@ const engines = [
 
 /** The choice of an engine on another platform, with engines of its own. */
 const loadSelect = (globals: Globals) =>
-  loadOn<typeof import('./select.js')>(globals, new URL('select.ts', import.meta.url))
+  loadOn<typeof import('./engine.js')>(globals, new URL('engine.ts', import.meta.url))
 
 /** RFC 5869 appendix A, all test cases with SHA-256. */
 const hkdfVectors = [

@@ -1,6 +1,7 @@
 /** Reads and checks the definition that an application declares for a model. `index-columns.ts` reads its indexes. */
 import { isUuid } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
+import type { DekScope, Row } from '../input.js'
 import {
   assertArray,
   assertFlag,
@@ -9,19 +10,17 @@ import {
   assertOneOf,
   assertOptions,
   assertScope,
-  type DekScope,
   isMissing,
   isName,
   kindOf,
-  type Row,
 } from '../input.js'
-import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
-import type { RecordField } from '../records/plain-rows.js'
+import type { Path, RecordField } from '../records/paths.js'
+import { assertFieldPath, assertNoneInside, fieldInside, getAt, withValues } from '../records/paths.js'
 import type { FieldCode } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
-import { type IndexBy, type IndexSource, optionsOf, readIndexSource } from './index-source.js'
+import type { IndexBy, IndexSource, NamedKey } from './index-source.js'
+import { createNamedKey, optionsOf, readIndexSource, readKeyName } from './index-source.js'
 import type { AnyField, Compounds, Extras, Fields, KnownOptions, NoExtras } from './model-types.js'
-import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 import type * as RareRows from './rare-rows.js'
 
 export type RowFormat = 'full' | 'compact' | 'text' | 'compact-text'

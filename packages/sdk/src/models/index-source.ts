@@ -1,8 +1,8 @@
-/** What makes the indexes: this process (local-index.md 1), the service, or both (oblivious-index.md 1). */
+/** What makes indexes, this process (local-index.md 1), the service, or both (oblivious-index.md 1); keys by name. */
 import { encodeUtf8, isBase64, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import { assertKeyId, assertOneOf, assertWhole } from '../input.js'
-import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
+import { assertKeyId, assertOneOf, assertWhole, kindOf } from '../input.js'
+import { loadOnce, type Soon, untilAborted } from '../waiting.js'
 
 export interface IndexBy {
   /**
@@ -75,4 +75,44 @@ function secretName(model: string, generation: number): string {
   throw new InvalidInputError(
     `a model with an index must have a name of at most ${MAX_NAME_CHARACTERS} characters and ${MAX_MODEL_BYTES} bytes, without NUL or lone surrogates`,
   )
+}
+
+type Find = (name: string) => Promise<string | undefined>
+
+/** A key that a model declares by its name. Looked up at the first use. */
+export interface NamedKey {
+  readonly name: string
+  /** undefined until the key is found */
+  id: string | undefined
+  /** Once for all waiting callers; the next call looks again if there is none. @throws as `find`; AbortedError */
+  find(find: Find, signal: AbortSignal | undefined): Promise<undefined>
+}
+
+/** @param keyIds the ids of the model's keys; the id that is found is added */
+export function createNamedKey(name: string, keyIds: Set<string>): NamedKey {
+  const finding = new Map<Find, () => Soon<object>>()
+  const take = async (find: Find) => {
+    const id = await find(name)
+    if (id) keyIds.add(id)
+    else finding.delete(find) // the next call looks again
+    key.id ??= id
+    return key
+  }
+  const key: NamedKey = {
+    name,
+    id: undefined,
+    async find(find, signal) {
+      if (key.id) return
+      const once = finding.get(find) ?? loadOnce(() => take(find))
+      finding.set(find, once)
+      await untilAborted(once(), signal)
+    },
+  }
+  return key
+}
+
+export function readKeyName({ key, keyId }: { key?: unknown; keyId?: unknown }): string {
+  if (keyId !== undefined) throw new InvalidInputError('a model takes key or keyId, not both')
+  if (typeof key === 'string' && key.trim() !== '' && key.length <= 255) return key
+  throw new InvalidInputError(`key must be the name of a key, 1 to 255 characters, got ${kindOf(key)}`)
 }

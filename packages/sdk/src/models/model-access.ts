@@ -1,7 +1,7 @@
 /** What a model exposes beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
-import type { RecordField } from '../records/plain-rows.js'
+import type { RecordField } from '../records/paths.js'
 import type { Definition, PlacedField, RowFormat } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 import type { ModelRows } from './model-rows.js'

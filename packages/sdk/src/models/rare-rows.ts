@@ -1,8 +1,7 @@
 /** What only some rows need, see `needRare` and `needsRare`; queries; the warning of a model. */
 export { assertJsonValue, encodeJson } from '../json.js'
 export { assertNoLookalike } from '../records/lookalikes.js'
-export { withDeks } from '../records/seal-blocks.js'
-export { together } from '../together.js'
+export { together, withDeks } from '../records/seal-blocks.js'
 export { hashQuery, makeBucketText } from './index-queries.js'
 export { assertPicked, createAccess, pickPresent } from './partial-rows.js'
 export { acceptPlain, countPlain, readPlain } from './plain-texts.js'

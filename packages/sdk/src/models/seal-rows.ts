@@ -1,6 +1,6 @@
 /** Seals the rows of a model, and makes its indexes. With a synchronous engine, its loops await nothing for each field. */
 import { encodeFieldText, encodeSealed, type SealedParts } from '@eaas/protocol'
-import type { OwnDek } from '../deks/own-dek.js'
+import type { OwnDek } from '../deks/random.js'
 import { assertNotAborted, isMissing, type Row } from '../input.js'
 import { assertIndexColumn, type RecordsDeps, type RowsOptions, restAndReport } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'

@@ -2,7 +2,7 @@
 import type { wire } from '@eaas/protocol'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks, Wrap } from '../deks/encrypt-deks.js'
-import type { createOwnDek } from '../deks/own-dek.js'
+import type { createOwnDek } from '../deks/random.js'
 import { AbortedError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { assertHashable, HASH_BITS, isMissing, type Row, valueIn } from '../input.js'

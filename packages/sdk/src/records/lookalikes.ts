@@ -1,8 +1,8 @@
 /** Refuses records that have a field under another spelling of its name, which would silently leave a value unencrypted. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, plainName, type Row, valueIn } from '../input.js'
-import type { Path } from './paths.js'
-import { findEnd, isRecord, type RecordField } from './plain-rows.js'
+import type { Path, RecordField } from './paths.js'
+import { findEnd, isRecord } from './plain-rows.js'
 
 /** Shorter names with two letters swapped are often two names. */
 const MIN_SWAPPED = 5

@@ -2,8 +2,8 @@
 import { InvalidInputError } from '../errors.js'
 import { didYouMean, nearestName, type Row } from '../input.js'
 import { AS_RECORDS_DO, assertNoLookalike } from './lookalikes.js'
-import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
-import { assertNoNullObject, assertPath, findEnd, namesBoth, type RecordField } from './plain-rows.js'
+import { assertFieldPath, assertNoneInside, getAt, type Path, type RecordField } from './paths.js'
+import { assertNoNullObject, assertPath, findEnd, namesBoth } from './plain-rows.js'
 
 /** A name with dots is a column where a record has one of exactly that name, else it leads into objects. */
 export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {

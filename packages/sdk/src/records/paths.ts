@@ -5,6 +5,12 @@ import { isName, isObject, type Row, valueIn } from '../input.js'
 /** A field's name split at its dots. */
 export type Path = readonly string[]
 
+/** Its name as the caller wrote it, and its path in the records. */
+export interface RecordField {
+  name: string
+  path: Path
+}
+
 /** Refuses an empty name, and brackets, which elsewhere mean elements of lists. @throws InvalidInputError */
 export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
@@ -47,7 +53,7 @@ export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>)
   return copy
 }
 
-export function assertNoneInside(fields: readonly { name: string; path: Path }[]): void {
+export function assertNoneInside(fields: readonly RecordField[]): void {
   const inside = fieldInside(fields)
   if (inside) throw new InvalidInputError(`fields: ${JSON.stringify(inside.name)} is inside another field`)
 }

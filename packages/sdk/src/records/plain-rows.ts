@@ -1,7 +1,7 @@
 /** Copies rows to plain objects, reading each member once, and refuses anything that is not a record. */
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { assertArray, isMissing, isObject, kindOf, type Row, valueIn } from '../input.js'
-import type { Path } from './paths.js'
+import type { Path, RecordField } from './paths.js'
 
 export interface CopyOptions {
   index: number
@@ -106,12 +106,6 @@ export function assertPath(row: Row, path: Path, index: number): void {
     const place: RecordPlace = { index, field: path.join('.') }
     throw new InvalidInputError(`${name} must be an object, got ${kind}`, undefined, place)
   }
-}
-
-/** Its name as the caller wrote it, and its path in the records. */
-export interface RecordField {
-  name: string
-  path: Path
 }
 
 /** Refuses a record that has null instead of the object that contains a field. @throws InvalidInputError */

@@ -1,10 +1,10 @@
-/** What few calls that seal many rows share: DEKs of their own, and indexes that the service makes. */
+/** What few calls that seal many rows share: DEKs of their own, indexes that the service makes, calls made together. */
 import { decodeUtf8, encodeUtf8 } from '@eaas/protocol'
-import type { OwnDek } from '../deks/own-dek.js'
+import type { OwnDek } from '../deks/random.js'
 import type { Batcher } from '../http/batcher.js'
-import type { DekScope } from '../input.js'
-import { together } from '../together.js'
+import { assertNotAborted, type DekScope } from '../input.js'
 import type { NamedUse } from '../uses.js'
+import { onAbort, untilAborted } from '../waiting.js'
 import { BLOCK_RECORDS, MADE_TEXT, type RecordsDeps } from './blocks.js'
 
 /** How many values are hashed at a time: a few full requests. */
@@ -83,4 +83,25 @@ function valuesIn(text: string): string[] {
     at = end
   }
   return text.startsWith('eaas/index/') ? values.slice(2) : values // without the names of the model and the column
+}
+
+export type Calls<T extends readonly unknown[]> = readonly [...{ [K in keyof T]: Promise<T[K]> }]
+
+/** All calls must succeed; the first error or the signal aborts the others. @throws AbortedError, or that error */
+export async function together<T extends readonly unknown[]>(
+  signal: AbortSignal | undefined,
+  call: (signal: AbortSignal) => Calls<T>,
+): Promise<T> {
+  assertNotAborted(signal)
+  const controller = new AbortController()
+  const ignoreSignal = onAbort(signal, () => controller.abort(signal?.reason))
+  try {
+    const all = Promise.all(call(controller.signal))
+    return (await untilAborted(all, controller.signal)) as readonly unknown[] as T
+  } catch (error) {
+    controller.abort(error)
+    throw error
+  } finally {
+    ignoreSignal()
+  }
 }

@@ -1,7 +1,7 @@
 /** Seals values to envelopes (envelope.md 2, envelope-v2.md 5). `open-envelopes.ts` opens them. */
 import { type Envelope, encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
-import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
+import { type OwnDek, withOwnDek } from '../deks/random.js'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { assertFormat, type DekScope } from '../input.js'

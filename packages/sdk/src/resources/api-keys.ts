@@ -3,8 +3,7 @@ import { type Budgets, MAX_LISTED_API_KEYS, type Permission, type wire } from '@
 import { InvalidInputError, ProtocolError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertArray, assertOptions, readSignal } from '../input.js'
-import { assertId, assertName, readTime } from './input.js'
-import type { CallOptions } from './keys.js'
+import { assertId, assertName, type CallOptions, readTime } from './keys.js'
 
 /** An API key as lists show it: without its secret. */
 export type ApiKeyRecord = wire.ApiKey

@@ -4,8 +4,7 @@ import { ACTIONS, MAX_LISTED_ENTRIES, PURPOSES } from '@eaas/protocol'
 import { InvalidInputError, ProtocolError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertOneOf, assertOptions, assertWhole, readSignal } from '../input.js'
-import { assertId, assertPage, readTime } from './input.js'
-import type { CallOptions } from './keys.js'
+import { assertId, assertPage, type CallOptions, readTime } from './keys.js'
 
 export type Entry = wire.Entry
 export type EntryList = wire.EntryList

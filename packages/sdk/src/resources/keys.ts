@@ -1,10 +1,17 @@
-/** The keys of a tenant: `/v1/keys`. */
-import { MAX_BATCH_OPERATIONS, MAX_KEY_VERSIONS, MAX_ROTATION_DAYS, type wire } from '@eaas/protocol'
-import { type EaasError, InvalidInputError } from '../errors.js'
+/** The keys of a tenant, `/v1/keys`, by id and by name, and the checks of arguments that other resources share. */
+import {
+  isUuid,
+  isWellFormed,
+  MAX_BATCH_OPERATIONS,
+  MAX_KEY_VERSIONS,
+  MAX_NAME_CHARACTERS,
+  MAX_ROTATION_DAYS,
+  type wire,
+} from '@eaas/protocol'
+import { ApiError, type EaasError, InvalidInputError, isEaasError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
-import { assertKeyId, assertOptions, assertWhole, kindOf, readSignal } from '../input.js'
-import { ensureKey } from './ensure-key.js'
-import { assertName, assertPage } from './input.js'
+import { assertKeyId, assertOptions, assertWhole, isoText, isValidDate, kindOf, readSignal } from '../input.js'
+import type { KeyLookup } from '../records/blocks.js'
 
 export type Key = wire.Key
 export type KeyWithVersions = wire.KeyWithVersions
@@ -197,4 +204,82 @@ async function createManyKeys(
     else created.failed.push({ index, error: outcome.error as EaasError })
   }
   return created
+}
+
+const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
+  disabled: 'Enable it with eaas.keys.enable(), or choose another name.',
+  pending_destruction: 'Call keys.cancelDestruction() and keys.enable(), or choose another name.',
+  destroyed: 'Choose another name: names are never reused.',
+}
+
+/** Gets the active key of a name, or creates it, even if many processes do so at once. @throws ApiError E_STATE if it is not active; as `list`, `create` */
+async function ensureKey(keys: Keys, name: string, { signal }: CallOptions): Promise<Key> {
+  const found = await findKey(keys, name, signal)
+  if (found) return active(found)
+  try {
+    return await keys.create({ name }, { signal })
+  } catch (error) {
+    if (!isRefused(error, 'E_NAME_TAKEN')) return explainRights(error)
+    const createdMeanwhile = await findKey(keys, name, signal) // by another process, between the two requests
+    if (createdMeanwhile) return active(createdMeanwhile)
+    throw error
+  }
+}
+
+/** Gets the key of a name, whatever its status; undefined where there is none. @throws what `list` throws */
+async function findKey({ list }: Keys, name: string, signal?: AbortSignal): Promise<Key | undefined> {
+  const { keys } = await list({ name, signal }).catch(explainRights)
+  return keys.find((key) => key.name === name)
+}
+
+function active(key: Key): Key {
+  const { id, status } = key
+  if (status === 'active') return key
+  const detail = `the key of this name, ${id}, must be active, and is ${status}`
+  const refused = { httpStatus: 409, title: 'Conflict', detail, problem: 'E_STATE', requestId: undefined } as const
+  throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
+}
+
+/** Says what an API key needs if it may not look keys up: it may still encrypt and decrypt. */
+function explainRights(error: unknown): never {
+  if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
+  const hint = 'Pass the id of the key, or grant the API key keys:read, and keys:create where the key may be missing.'
+  throw Object.assign(error, { hint })
+}
+
+function isRefused(error: unknown, problem: string): error is ApiError {
+  return isEaasError(error) && error.code === 'E_API' && error.problem === problem
+}
+
+/** Finds the keys that models name. */
+export function createKeyLookup(http: Http): KeyLookup {
+  const keys = createKeys(http)
+  return {
+    getKey: (keyId, signal) => keys.get(keyId, { signal }),
+    findKey: async (name) => (await findKey(keys, name))?.id,
+    ensureKey: async (name) => (await keys.ensure({ name })).id,
+  }
+}
+
+export function assertName(name: unknown, option = 'name', hint?: string): asserts name is string {
+  if (typeof name !== 'string' || name === '' || [...name].length > MAX_NAME_CHARACTERS)
+    throw new InvalidInputError(`${option} must be text of 1 to ${MAX_NAME_CHARACTERS} characters`, hint)
+  if (!isWellFormed(name) || name.includes('\0'))
+    throw new InvalidInputError(`${option} must not contain a NUL or a lone surrogate`)
+}
+
+export function assertId(id: unknown, option = 'id'): asserts id is string {
+  if (typeof id === 'string' && isUuid(id)) return
+  throw new InvalidInputError(`${option} must be a UUID, lower case, with dashes`)
+}
+
+export function assertPage(limit: unknown, offset: unknown): void {
+  if (limit !== undefined) assertWhole('limit', limit, 1)
+  if (offset !== undefined) assertWhole('offset', offset, 0)
+}
+
+export function readTime(value: string | Date, name: string): string {
+  if (typeof value === 'string') return value
+  if (!isValidDate(value)) throw new InvalidInputError(`${name} must be text or a valid Date`)
+  return isoText(value)
 }

@@ -5,8 +5,7 @@ import { type Soon, traced } from '../waiting.js'
 import type { ApiKeys } from './api-keys.js'
 import type { Audit } from './audit.js'
 import type { Keys } from './keys.js'
-import type { ServerMode } from './server-mode.js'
-import type { Service } from './service.js'
+import type { ServerMode, Service } from './service.js'
 
 export interface Resources extends Service {
   keys: Keys

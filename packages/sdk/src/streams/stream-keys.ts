@@ -1,8 +1,7 @@
 /** The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they are. */
 import type { StreamHeader } from '@eaas/protocol'
 import { BOUND_KEYS_BYTES, equalInConstantTime, KEY_BYTES, splitBoundKeys, streamKeysInfo } from '@eaas/protocol'
-import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
-import { fillRandom } from '../deks/random.js'
+import { fillRandom, type OwnDek, withOwnDek } from '../deks/random.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'

@@ -1,7 +1,8 @@
 // The synchronous engines, as the SDK makes them.
+
+import { ENGINE_TOOLS, nodeCrypto } from '../engines/engine.js'
 import { createNobleEngine } from '../engines/noble.js'
 import { createNodeEngine } from '../engines/node.js'
-import { ENGINE_TOOLS, nodeCrypto } from '../engines/select.js'
 
 const crypto = nodeCrypto()
 if (!crypto) throw new Error('these tests need node:crypto')

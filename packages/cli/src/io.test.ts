@@ -1,7 +1,7 @@
 import { InvalidInputError } from '@eaas/sdk'
 import { describe, expect, it } from 'vitest'
 import { readAfter } from './backfill/table.js'
-import { inCommandWords } from './command-words.js'
+import { inCommandWords } from './io.js'
 
 function thrownBy(run: () => unknown): InvalidInputError {
   try {
