@@ -56,10 +56,7 @@ export interface Credentials {
   correlation?: Correlation | undefined
 }
 
-interface Access {
-  credentials: Credentials
-  permissions: readonly HeldPermission[]
-}
+type Access = { credentials: Credentials; permissions: readonly HeldPermission[] }
 
 export interface Admitted {
   api_key_id: string
@@ -254,10 +251,7 @@ function familyOf(address: string): 'ipv4' | 'ipv6' {
   return isIP(address) === 4 ? 'ipv4' : 'ipv6'
 }
 
-interface ServerModeCall {
-  operation: string
-  body: unknown
-}
+type ServerModeCall = { operation: string; body: unknown }
 
 /** Refuses server mode on record to tenants that are envelope-only. */
 export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {

@@ -56,16 +56,10 @@ export function apiKeyPrefix(apiKey: string): string {
 }
 
 /** An API key's digest, and the number of the pepper that it is under. */
-export interface Digest {
-  digest: string
-  pepper: number
-}
+export type Digest = { digest: string; pepper: number }
 
 /** The number is negative if it is of an earlier installation of a tenant. */
-interface Pepper {
-  number: number
-  key: KeyObject
-}
+type Pepper = { number: number; key: KeyObject }
 
 /** First the one that new digests are made under, so that a row is found by its newest digest. */
 type Accepted = readonly [Pepper, ...Pepper[]]

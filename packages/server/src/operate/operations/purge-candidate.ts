@@ -83,10 +83,7 @@ export function reviewLeft(options: { retentionMonths: number }): Operation<bool
 }
 
 /** A log, and the key that proves its marks. */
-interface PurgedLog {
-  sql: Queryable
-  state: { tenant: { tenant_id: string }; auditKey: TenantState['auditKey'] }
-}
+type PurgedLog = { sql: Queryable; state: { tenant: { tenant_id: string }; auditKey: TenantState['auditKey'] } }
 
 export async function findCandidate(
   { state, sql }: PurgedLog,
