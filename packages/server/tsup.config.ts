@@ -1,13 +1,39 @@
 import { spawnSync } from 'node:child_process'
 import { copyFile, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
+import type { Plugin } from 'esbuild'
 import { build, defineConfig, type Options } from 'tsup'
 import { patchedPostgres } from '../postgres/src/patch.js'
-import { REQUIRED, requiredPackages } from './required-packages.js'
 import type { Transaction } from './src/core/store/db.js'
 import { IMAGE_NAME, packCluster } from './src/embedded/cluster.js'
+
+const require = createRequire(import.meta.url)
+// The packages of CommonJS that the server imports. The bundle takes each by `require`: for an `import`, Node searches the
+// package's text for the names that it exports, with a lexer in JavaScript, a third of the CPU time of loading the server.
+const REQUIRED = ['@fastify/cors', 'commander', 'fastify', 'prom-client']
+
+/** The same instance that an `import` would have. */
+const requiredPackages: Plugin = {
+  name: 'required-packages',
+  setup(build) {
+    const filter = new RegExp(`^(${REQUIRED.join('|')})$`)
+    build.onResolve({ filter }, ({ path }) => ({ path, namespace: 'required', sideEffects: false }))
+    build.onLoad({ filter: /^/, namespace: 'required' }, ({ path }) => ({ contents: contentsFor(path) }))
+  },
+}
+
+function contentsFor(name: string): string {
+  const names = Object.keys(require(name) as object).filter((key) => /^[a-z]\w*$/i.test(key) && key !== 'default')
+  return [
+    "import { createRequire } from 'node:module'",
+    `const loaded = createRequire(import.meta.url)('${name}')`,
+    'export default loaded',
+    `export const { ${names.join(', ')} } = loaded`,
+  ].join('\n')
+}
 
 const MIGRATIONS = new URL('migrations/', import.meta.url)
 const COMMON: Options = {

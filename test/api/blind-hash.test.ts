@@ -9,9 +9,9 @@ import {
   type BlindHashTask,
   runBlindHash,
 } from '../../packages/server/src/core/crypto/blind-hash.js'
+import { createTaskThread } from '../../packages/server/src/core/event-loop.js'
 import { createBlindHashing } from '../../packages/server/src/core/runner/blind-hashing.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
-import { createTaskThread } from '../../packages/server/src/core/task-thread.js'
 import { suspendTenant } from '../../packages/server/src/operators/tenants.js'
 import { dek, ELEMENT } from '../support/audit/audit-scene.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'

@@ -1,5 +1,4 @@
 // The OpenAPI document is valid, describes exactly the routes that exist, and matches what the running service accepts and answers.
-
 import { createDecipheriv, createHmac, createSecretKey, randomUUID } from 'node:crypto'
 import { METHODS } from 'node:http'
 import { decodeBase64, encodeBase64, fillPath, wire, wrappedKeyAad } from '@eaas/protocol'

@@ -1,5 +1,4 @@
 // A rotation of the store key gives each log a new audit key. What is of before is proven by the first MAC under it, also against who has the old one.
-
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type ChainedEntry, entryHash, genesisHash } from '../../packages/audit/src/index.js'
@@ -12,8 +11,8 @@ import { openAuditKey, renewAuditKey } from '../../packages/server/src/core/audi
 import { currentKey, entryMac, headMac } from '../../packages/server/src/core/audit/formats/chain.js'
 import { apiKeyMac, keyMac, keyVersionMac, withMac } from '../../packages/server/src/core/audit/formats/row-mac.js'
 import { readAuthenticEntry } from '../../packages/server/src/core/audit/read-entry.js'
-import { generateApiKey } from '../../packages/server/src/core/crypto/api-key.js'
 import { deriveRowKey } from '../../packages/server/src/core/crypto/key-hierarchy.js'
+import { generateApiKey } from '../../packages/server/src/core/runner/peppers.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { listApiKeys } from '../../packages/server/src/core/store/api-keys.js'
 import { findHead, lockHead, readChain } from '../../packages/server/src/core/store/audit.js'

@@ -9,7 +9,7 @@ import { TamperedRowError } from '../../packages/server/src/core/store/tampered-
 import { createGrowthCover } from '../../packages/server/src/guard/jobs/rounds.js'
 import { HeadWatches } from '../../packages/server/src/guard/watch/head-watch.js'
 import { createMetrics, type Metrics } from '../../packages/server/src/observe/metrics.js'
-import { createScheduledVerification } from '../../packages/server/src/operate/jobs/scheduled-verification.js'
+import { createScheduledVerification } from '../../packages/server/src/operate/jobs/verify-all.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
 import { startScheduleOf, UNMEASURED } from '../support/service/schedule.js'
 import { type Service, startService } from '../support/service/service.js'

@@ -357,7 +357,7 @@ describe('the server', () => {
     const MAY_HAND_IN = /^packages\/server\/src\/(main|index|core\/config)\.ts$|^packages\/server\/src\/operate\/cli\//
     const reading = server.flatMap((file) => environmentReads(file).map((read) => `${file.path}: ${read}`))
     expect(reading.length).toBeGreaterThan(0)
-    const RUNS_PROGRAMS = ['root-keys/program.ts', 'operate/cli/notify.ts'] // of which the first inherit it
+    const RUNS_PROGRAMS = ['root-keys/program.ts', 'operate/cli/supervision.ts'] // of which the first inherit it
     const others = reading.filter((line) => !RUNS_PROGRAMS.some((path) => line.startsWith(`${SERVER}${path}`)))
     expect(others.filter((line) => !/: (?:readConfig|listSettings)\(process\.env\)$/.test(line))).toEqual([])
     expect(others.filter((line) => !MAY_HAND_IN.test(line.slice(0, line.indexOf(':'))))).toEqual([])

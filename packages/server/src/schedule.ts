@@ -11,7 +11,7 @@ import type { Installation } from './installation.js'
 import type { Metrics } from './observe/metrics.js'
 import { createDoubledUsageJob, DOUBLED } from './operate/jobs/note-doubled-usage.js'
 import { createPurge, type PurgeJobOptions } from './operate/jobs/purge-tenants.js'
-import { createScheduledVerification } from './operate/jobs/scheduled-verification.js'
+import { createScheduledVerification } from './operate/jobs/verify-all.js'
 import { type Erasure, HELD, MAY_NOT_VACUUM } from './operate/store/erasure.js'
 
 const SECOND_MS = 1_000

@@ -3,9 +3,9 @@ import { getPriority, setPriority } from 'node:os'
 import type { wire } from '@eaas/protocol'
 import type { ThreadDatabase, ThreadNote, ThreadTask } from './core/audit/verification-thread.js'
 import { verifyLog } from './core/audit/verify/verify.js'
+import { serveTasks } from './core/event-loop.js'
 import { connect } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
-import { serveTasks } from './core/task-thread.js'
 
 const CONNECTIONS = 3 // logs that are verified at once: two for callers, and the scheduled one
 /** Calls come first where cores are scarce. */

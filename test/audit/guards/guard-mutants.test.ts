@@ -34,6 +34,7 @@ import { extendChain, genesisHead } from '../../../packages/server/src/core/audi
 import type * as listedModule from '../../../packages/server/src/core/audit/listed-entries.js'
 import type * as recordedTenantsModule from '../../../packages/server/src/core/audit/recorded-tenants.js'
 import type * as newestModule from '../../../packages/server/src/core/store/newest-entry.js'
+import type * as namedEntriesModule from '../../../packages/server/src/guard/named-entries.js'
 import type * as logJudgeModule from '../../../packages/server/src/guard/watch/judge.js'
 import type * as keptModule from '../../../packages/server/src/guard/watch/kept-witnesses.js'
 import type * as newestAnchorModule from '../../../packages/server/src/guard/watch/newest-anchor.js'
@@ -332,8 +333,8 @@ describe('what the log of the installation says of tenants', () => {
     [JSON.stringify({ witnessed_hash: HASH }), undefined],
     [null, undefined],
   ]
-  describeGuards<typeof recordedTenantsModule>('recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
-    ...findWronglyTaken(CASES, {
+  describeGuards<typeof recordedTenantsModule>('recorded-tenants.ts', ({ recordedTenants }) =>
+    findWronglyTaken(CASES, {
       isRefused: false,
       take({ entries, present, gone, ends = [], statuses = [] }) {
         const found = recordedTenants(entries)
@@ -342,7 +343,9 @@ describe('what the log of the installation says of tenants', () => {
         expect([...found.statuses]).toEqual(statuses)
       },
     }),
-    ...findWronglyTaken(
+  )
+  describeGuards<typeof namedEntriesModule>('../../guard/named-entries.ts', ({ lostHead }) =>
+    findWronglyTaken(
       HEADS.map(([metadata, head]) => ({ name: String(metadata), metadata, head })),
       {
         isRefused: false,
@@ -351,7 +354,7 @@ describe('what the log of the installation says of tenants', () => {
         },
       },
     ),
-  ])
+  )
 })
 
 describe('the leaf of a head', () => {

@@ -2,8 +2,9 @@
 import { createSecretKey, randomBytes, randomUUID } from 'node:crypto'
 import { decodeHex, INSTALLATION_ID, type LogAction } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readLostHead, readRecordedTenants } from '../../../packages/server/src/core/audit/recorded-tenants.js'
+import { readRecordedTenants } from '../../../packages/server/src/core/audit/recorded-tenants.js'
 import { recordAlone } from '../../../packages/server/src/guard/installation-log.js'
+import { readLostHead } from '../../../packages/server/src/guard/named-entries.js'
 import { type Service, startService } from '../../support/service/service.js'
 
 const HASH = 'a1'.repeat(32)

@@ -1,6 +1,5 @@
 // A database that answers with another row than the one asked for, for a single statement: the row is authentic, and its MAC says so. By a
 // lock between two statements, a view, a type with its own comparison or a policy, whoever owns the database can do that unseen.
-
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listKeys } from '../../../packages/server/src/core/api/keys.js'
@@ -10,7 +9,7 @@ import { createTenantStates } from '../../../packages/server/src/core/runner/ten
 import type { Sql } from '../../../packages/server/src/core/store/db.js'
 import { listKeys as listRows } from '../../../packages/server/src/core/store/keys.js'
 import { findTenant } from '../../../packages/server/src/operate/cli/with-services.js'
-import { createScheduledVerification } from '../../../packages/server/src/operate/jobs/scheduled-verification.js'
+import { createScheduledVerification } from '../../../packages/server/src/operate/jobs/verify-all.js'
 import { answering } from '../../support/database/answering.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 

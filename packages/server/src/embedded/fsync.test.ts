@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { copyCreatedCluster } from '../../../../test/support/database/created-cluster.js'
-import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
-import { EmbeddedStoppedError } from './stopped.js'
+import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS, EmbeddedStoppedError } from './fsync.js'
 
 const COMMITS = 20
 

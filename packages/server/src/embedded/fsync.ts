@@ -4,7 +4,6 @@
 import { fsyncSync } from 'node:fs'
 import { PGlite } from '@electric-sql/pglite'
 import { NodeFS } from '@electric-sql/pglite/nodefs'
-import { EmbeddedStoppedError } from './stopped.js'
 
 /** Errno numbers as Emscripten's libc has them: WASI's, not the host's (wasi-libc, `__errno_values.h`). */
 const WASI_ERRNO: Record<string, number> = { EBADF: 8, EINVAL: 28, EIO: 29, ENOSPC: 51, EROFS: 69, EDQUOT: 19 }
@@ -64,4 +63,16 @@ export async function commitsReachTheDisk(database: PGlite, fs: DurableNodeFS): 
   const before = fs.hostFsyncs
   await database.query(`select pg_logical_emit_message(true, 'eaas', 'fsync self-test')`)
   return fs.hostFsyncs > before
+}
+
+export class EmbeddedStoppedError extends Error {
+  override readonly name = 'EmbeddedStoppedError'
+
+  /** @param what PostgreSQL's own word for it */
+  constructor(what: string) {
+    super(
+      `The embedded PostgreSQL stopped (${what}), because it could not write to the disk, or for a fault of its own. What it ` +
+        'acknowledged is kept. If the disk is full, make room, and start again.',
+    )
+  }
 }

@@ -1,5 +1,6 @@
-/** Whether the entry that the installation's log names last of a tenant's log is there (anchor.md 4). */
-import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
+/** What the installation's log says of a tenant's log: the entry that it names last, and a loss that was accepted (anchor.md 4). */
+import { type ChainedEntry, entryHash, genesisHash, readMetadata } from '@eaas/audit/formats'
+import { decodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, entryMac, equalBytes, type Witness } from '../core/audit/formats/chain.js'
 import { findAuthenticMark, readAuthenticEntry } from '../core/audit/read-entry.js'
 import { type NamedEntry, readRecordedTenants } from '../core/audit/recorded-tenants.js'
@@ -51,4 +52,45 @@ export async function isThere(
   const previousHash = mark?.purged_through === id - 1 ? mark.hash : undefined
   const entry = await readAuthenticEntry(sql, { tenant_id, id, auditKey }, previousHash)
   return entry !== undefined && equalBytes(entry.hash, named.hash)
+}
+
+/**
+ * The head that was known of a tenant when an operator accepted that it is gone. Undefined also if the alarm was not
+ * proven, so that more may have been known, or if the entry is not authentic or says something else.
+ */
+export async function readLostHead(
+  sql: Queryable,
+  where: { auditKey: AuditKey; tenant_id: string; id: number },
+): Promise<Witness | undefined> {
+  const entry = await readLoss(sql, where)
+  return entry && readMetadata(entry).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
+}
+
+/** Whether an operator accepted that the tenant is gone with all that was witnessed of its log. */
+export async function isLossAccepted(
+  sql: Queryable,
+  of: { installationKey: AuditKey; tenant_id: string; witness: Witness | undefined },
+): Promise<boolean> {
+  const { installationKey, tenant_id, witness } = of
+  const id = (await readRecordedTenants(sql, tenant_id)).gone.get(tenant_id)
+  if (id === undefined) return false
+  const entry = await readLoss(sql, { auditKey: installationKey, tenant_id, id })
+  return entry !== undefined && (witness?.last_id ?? 0) <= (lostHead(entry.metadata)?.last_id ?? 0)
+}
+
+async function readLoss(
+  sql: Queryable,
+  { auditKey, tenant_id, id }: { auditKey: AuditKey; tenant_id: string; id: number },
+): Promise<{ metadata: string | null } | undefined> {
+  const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  const isOf = entry?.action === 'installation.tenant_gone' && readMetadata(entry).tenant_id === tenant_id
+  return isOf ? entry : undefined
+}
+
+/** Undefined if the metadata names no head. */
+export function lostHead(metadata: string | null): Witness | undefined {
+  const { witnessed_id, witnessed_hash } = readMetadata({ metadata })
+  if (typeof witnessed_id !== 'number' || witnessed_id === 0 || typeof witnessed_hash !== 'string') return undefined
+  // The policy version is not on record; 0 is behind every other one.
+  return { last_id: witnessed_id, hash: decodeHex(witnessed_hash), policy_version: 0 }
 }

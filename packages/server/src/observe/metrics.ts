@@ -216,10 +216,7 @@ function createRefusalCounter(registers: Registry[]): Counter<'code' | 'reason'>
 
 type Outcome = { witness: string; kind: string }
 
-interface WitnessMetrics {
-  witnessesAsked: (outcomes: readonly Outcome[]) => void
-  witnessAges: () => Ages['witnesses']
-}
+type WitnessMetrics = { witnessesAsked: (outcomes: readonly Outcome[]) => void; witnessAges: () => Ages['witnesses'] }
 
 function createWitnessMetrics(registry: Registry, names: readonly string[]): WitnessMetrics {
   if (names.length === 0) return { witnessesAsked: () => undefined, witnessAges: () => [] }

@@ -12,7 +12,6 @@ import {
   writeBudgets,
 } from '@eaas/protocol'
 import { apiKeyMac, assertWritten, authentic, withMac } from '../audit/formats/row-mac.js'
-import { apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
 import { apiKeyStatus } from '../runner/admission.js'
 import {
   type Caller,
@@ -22,6 +21,7 @@ import {
   type Operation,
   type Services,
 } from '../runner/operation.js'
+import { apiKeyPrefix, generateApiKey } from '../runner/peppers.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import {

@@ -75,10 +75,7 @@ export interface ServedRoute<Body = unknown, Query = unknown, Answer = unknown>
   answer?: wire.Answer<Answer>
 }
 
-export interface Route extends ServedRoute {
-  operationId: OperationId
-  permissions: CallRule['permissions']
-}
+export type Route = ServedRoute & { operationId: OperationId; permissions: CallRule['permissions'] }
 
 type BindingOf<Id extends OperationId> = Binding<Member<wire.Bodies, Id>, Member<wire.Queries, Id>, AnswerOf<Id>>
 type Member<Table, Id> = Id extends keyof Table ? Table[Id] : undefined

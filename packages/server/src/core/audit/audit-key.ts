@@ -21,17 +21,10 @@ import { type AuditKey, type AuditKeys, type Head, isHeadAuthentic } from './for
 const ID_BYTES = 8
 
 /** Plain data, because threads get a copy. */
-interface OpenAuditKey extends AuditKeys {
-  tenant_id: string
-  storeKeys: StoreKeys
-  sealed: Uint8Array
-}
+type OpenAuditKey = AuditKeys & { tenant_id: string; storeKeys: StoreKeys; sealed: Uint8Array }
 
 /** `through` is the last id that a key of a log holds for, undefined for the current one. */
-interface SealedKey {
-  through: number | undefined
-  sealed: Uint8Array
-}
+type SealedKey = { through: number | undefined; sealed: Uint8Array }
 
 /** @throws TamperedRowError if the server did not write these keys for this tenant; UnknownStoreKeyError */
 export function openAuditKey(

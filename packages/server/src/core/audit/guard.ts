@@ -36,10 +36,7 @@ export interface Guard {
 }
 
 /** The newest anchor that covers a tenant, and what links kept checkpoints to it (export.md 8, 9). */
-export interface Covering {
-  anchor: ExportAnchor
-  links: ExportLinks | undefined
-}
+export type Covering = { anchor: ExportAnchor; links: ExportLinks | undefined }
 
 /** By their ids, the entries of the installation's log that an export is to link to its anchor. */
 export interface ToLink {

@@ -6,8 +6,6 @@ import { type ChainedEntry, readMetadata } from '@eaas/audit/formats'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import { listEntriesOf, type ToldEntry } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
-import type { AuditKey, Witness } from './formats/chain.js'
-import { readAuthenticEntry } from './read-entry.js'
 
 /** A tenant must exist after these. */
 const PRESENT_ACTIONS: readonly string[] = [
@@ -117,45 +115,4 @@ function readNamed({ entry_id: id, entry_hash }: Partial<Record<string, unknown>
   if (typeof id !== 'number' || !Number.isSafeInteger(id)) return undefined
   const isHash = typeof entry_hash === 'string' && /^[0-9a-f]{64}$/.test(entry_hash)
   return isHash ? { id, hash: decodeHex(entry_hash) } : undefined
-}
-
-/**
- * The head that was known of a tenant when an operator accepted that it is gone. Undefined also if the alarm was not
- * proven, so that more may have been known, or if the entry is not authentic or says something else.
- */
-export async function readLostHead(
-  sql: Queryable,
-  where: { auditKey: AuditKey; tenant_id: string; id: number },
-): Promise<Witness | undefined> {
-  const entry = await readLoss(sql, where)
-  return entry && readMetadata(entry).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
-}
-
-/** Whether an operator accepted that the tenant is gone with all that was witnessed of its log. */
-export async function isLossAccepted(
-  sql: Queryable,
-  of: { installationKey: AuditKey; tenant_id: string; witness: Witness | undefined },
-): Promise<boolean> {
-  const { installationKey, tenant_id, witness } = of
-  const id = (await readRecordedTenants(sql, tenant_id)).gone.get(tenant_id)
-  if (id === undefined) return false
-  const entry = await readLoss(sql, { auditKey: installationKey, tenant_id, id })
-  return entry !== undefined && (witness?.last_id ?? 0) <= (lostHead(entry.metadata)?.last_id ?? 0)
-}
-
-async function readLoss(
-  sql: Queryable,
-  { auditKey, tenant_id, id }: { auditKey: AuditKey; tenant_id: string; id: number },
-): Promise<{ metadata: string | null } | undefined> {
-  const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
-  const isOf = entry?.action === 'installation.tenant_gone' && readMetadata(entry).tenant_id === tenant_id
-  return isOf ? entry : undefined
-}
-
-/** Undefined if the metadata names no head. */
-export function lostHead(metadata: string | null): Witness | undefined {
-  const { witnessed_id, witnessed_hash } = readMetadata({ metadata })
-  if (typeof witnessed_id !== 'number' || witnessed_id === 0 || typeof witnessed_hash !== 'string') return undefined
-  // The policy version is not on record; 0 is behind every other one.
-  return { last_id: witnessed_id, hash: decodeHex(witnessed_hash), policy_version: 0 }
 }

@@ -1,7 +1,7 @@
 /** Verifies logs in a thread with connections of its own, so that other calls do not wait for it. */
 import type { wire } from '@eaas/protocol'
+import { createTaskThread, reviveError } from '../event-loop.js'
 import { DatabaseDeadlineError } from '../store/deadline.js'
-import { createTaskThread, reviveError } from '../task-thread.js'
 import type { AuditKey } from './formats/chain.js'
 import type { ValidLog, VerifyOptions } from './verify/verify.js'
 

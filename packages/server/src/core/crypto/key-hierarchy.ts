@@ -13,12 +13,7 @@ export const SEALED_BYTES = HEAD_BYTES + KEY_BYTES + SEAL_OVERHEAD
 type Purpose = 'api-key-pepper' | 'signing-key' | 'audit-key' | 'kek' | 'hash-key'
 
 /** What a secret is bound to: it opens for no other purpose, tenant, id or version. */
-export interface SecretBinding {
-  purpose: Purpose
-  tenant_id?: string
-  id?: string
-  version?: number
-}
+export type SecretBinding = { purpose: Purpose; tenant_id?: string; id?: string; version?: number }
 
 /** The store keys by number; the `current` one seals new secrets. Plain data, because threads get a copy. */
 export type StoreKeys = { current: number; keys: Map<number, KeyObject> }

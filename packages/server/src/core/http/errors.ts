@@ -4,8 +4,7 @@
  */
 import { DETAILS, PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { findFailure } from '../runner/failure.js'
-import { Refusal } from '../runner/refusal.js'
+import { findFailure, Refusal } from '../runner/refusal.js'
 import { noteFailure, noteRefusal, UNEXPECTED } from './outcome.js'
 
 /** The framework's errors that a caller can cause. Any other is a defect of the server: 500. */

@@ -29,12 +29,12 @@ import {
   INSTALLATION_ID,
   isOnBehalfOf,
 } from '@eaas/protocol'
-import { apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import type { FoundApiKey } from './opened-keys.js'
 import type { Caller, Correlation, EntryNote, Operation, Services } from './operation.js'
 import type { Digest } from './peppers.js'
+import { apiKeyTenant } from './peppers.js'
 import { carryOut } from './perform.js'
 import { Refusal, unauthorized } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
@@ -56,10 +56,7 @@ export interface Credentials {
   correlation?: Correlation | undefined
 }
 
-interface Access {
-  credentials: Credentials
-  permissions: readonly HeldPermission[]
-}
+type Access = { credentials: Credentials; permissions: readonly HeldPermission[] }
 
 export interface Admitted {
   api_key_id: string
@@ -254,10 +251,7 @@ function familyOf(address: string): 'ipv4' | 'ipv6' {
   return isIP(address) === 4 ? 'ipv4' : 'ipv6'
 }
 
-interface ServerModeCall {
-  operation: string
-  body: unknown
-}
+type ServerModeCall = { operation: string; body: unknown }
 
 /** Refuses server mode on record to tenants that are envelope-only. */
 export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {

@@ -17,11 +17,7 @@ export const COST_OF_TURN = costOfElements(MAX_BLINDED_ELEMENTS)
 /** The cost of what one API key may have wait or be evaluated in a process: that of six of the largest calls. */
 const COST_OF_API_KEY = 6 * COST_OF_TURN
 /** Whose turn it is; `signal` is aborted when it is not waited for any more. */
-interface Caller {
-  tenant_id: string
-  api_key_id: string
-  signal: AbortSignal | undefined
-}
+type Caller = { tenant_id: string; api_key_id: string; signal: AbortSignal | undefined }
 
 export type RunBlindHash = (task: BlindHashTask) => Promise<BlindHashResult>
 

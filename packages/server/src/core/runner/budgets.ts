@@ -117,10 +117,7 @@ export function createTakeUses(pool: Sql): TakeUses {
 /** More than is ever counted. */
 const UNBOUNDED = 10 ** 15
 
-interface Together {
-  calls: number
-  use: Promise<BudgetUse>
-}
+type Together = { calls: number; use: Promise<BudgetUse> }
 
 /**
  * Runs one statement at a time for each API key, so that none takes all connections; the next one counts all requests

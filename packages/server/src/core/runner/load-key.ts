@@ -16,11 +16,7 @@ import { TamperedRowError } from '../store/tampered-row.js'
 const PAGE_VERSIONS = 200
 
 /** One version of a key; `kek` is undefined once it is destroyed. */
-export interface OpenKeyVersion {
-  row: KeyVersionRow
-  kek: KeyObject | undefined
-  aad: Uint8Array
-}
+export type OpenKeyVersion = { row: KeyVersionRow; kek: KeyObject | undefined; aad: Uint8Array }
 
 export interface OpenKey {
   row: KeyRow
@@ -33,12 +29,7 @@ export function nameVersion({ key_id, current_version }: Pick<KeyRow, 'key_id' |
   return `${key_id} ${current_version}`
 }
 
-export interface KeySource {
-  sql: Queryable
-  storeKeys: StoreKeys
-  rowKey: KeyObject
-  tenant_id: string
-}
+export type KeySource = { sql: Queryable; storeKeys: StoreKeys; rowKey: KeyObject; tenant_id: string }
 
 /**
  * `written` is the entry of the key's row if this transaction wrote it: the log does not have that yet.

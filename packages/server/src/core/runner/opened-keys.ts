@@ -30,10 +30,7 @@ export interface WrittenRows {
 }
 
 /** With a fault if its row is an older version, which serves only to report what is wrong with the log. */
-export interface FoundApiKey {
-  row: ApiKeyRow
-  fault: TamperedRowError | undefined
-}
+export type FoundApiKey = { row: ApiKeyRow; fault: TamperedRowError | undefined }
 
 /** What was found, or a promise while it is loaded: calls for a loaded row need not wait for a promise. */
 export type MaybeLoading<T> = T | undefined | Promise<T | undefined>

@@ -62,10 +62,7 @@ export interface Services {
 }
 
 /** Ids that the caller sent, to find its call again. */
-export interface Correlation {
-  request_id?: string
-  trace_id?: string
-}
+export type Correlation = { request_id?: string; trace_id?: string }
 
 export interface Caller {
   /** the API key's id, `system`, or `operator:` with the operator's name */

@@ -2,7 +2,6 @@
  * The store keys that this process holds: read at the start and then once a second, so that all processes know a new
  * one before any seals under it.
  */
-import { timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES, readU32, writeU32 } from '@eaas/protocol'
 import { equalBytes } from '../audit/formats/chain.js'
 import { importKey, randomKey } from '../crypto/aead.js'
@@ -10,7 +9,7 @@ import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../crypto/root-key.js'
 import type { Queryable, Transaction } from '../store/db.js'
 import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
-import { assertWhole } from '../store/whole-tables.js'
+import { assertWhole } from '../store/tampered-row.js'
 import { Refusal } from './refusal.js'
 
 /** How often a process reads the store keys, in milliseconds: a new one seals nothing for ten times as long. */
@@ -18,13 +17,13 @@ export const STORE_KEYS_MS = 1_000
 /** The number of a store key is wrapped with it, so that it cannot pass for another one. */
 const NUMBER_BYTES = 4
 
-type Wrapped = Pick<StoreKeyRow, 'number' | 'wrapped'>
+export type WrappedStoreKey = Pick<StoreKeyRow, 'number' | 'wrapped'>
 
 /** Writes nothing. @throws RootKeyError */
 export async function makeStoreKey(
   provider: RootKeyProvider,
   number: number,
-): Promise<{ keys: StoreKeys; row: Wrapped }> {
+): Promise<{ keys: StoreKeys; row: WrappedStoreKey }> {
   const numbered = new Uint8Array(NUMBER_BYTES + KEY_BYTES)
   const key = randomKey()
   writeU32(numbered, 0, number)
@@ -35,24 +34,6 @@ export async function makeStoreKey(
   } finally {
     numbered.fill(0)
     key.fill(0)
-  }
-}
-
-/** The new root key opens what it wrapped too, since it may be allowed only to wrap. @throws RootKeyError */
-export async function rewrap(
-  { number, wrapped }: Wrapped,
-  { from, to }: Record<'from' | 'to', RootKeyProvider>,
-): Promise<Uint8Array> {
-  const numbered = await unwrap(from, { number, wrapped })
-  try {
-    const next = await to.wrap(numbered)
-    const opened = await unwrap(to, { number, wrapped: next })
-    const isSame = timingSafeEqual(opened, numbered)
-    opened.fill(0)
-    if (!isSame) throw new RootKeyError('The new root key opens something else than what it wrapped.')
-    return next
-  } finally {
-    numbered.fill(0)
   }
 }
 
@@ -91,7 +72,7 @@ async function openAdded(provider: RootKeyProvider, added: readonly StoreKeyRow[
   for (const row of added) {
     const { number } = row
     try {
-      const numbered = await unwrap(provider, row)
+      const numbered = await unwrapStoreKey(provider, row)
       keys.set(number, importKey(numbered.subarray(NUMBER_BYTES)))
     } catch (error) {
       if (!(error instanceof RootKeyError) || error instanceof RefusedPinError) throw error
@@ -107,7 +88,8 @@ async function openAdded(provider: RootKeyProvider, added: readonly StoreKeyRow[
   )
 }
 
-async function unwrap(provider: RootKeyProvider, { number, wrapped }: Wrapped) {
+/** The store key after its number. @throws RootKeyError */
+export async function unwrapStoreKey(provider: RootKeyProvider, { number, wrapped }: WrappedStoreKey) {
   const numbered = await provider.unwrap(wrapped)
   const found = numbered.length === NUMBER_BYTES + KEY_BYTES ? readU32(numbered, 0) : 0
   if (found === number) return numbered
@@ -118,7 +100,7 @@ async function unwrap(provider: RootKeyProvider, { number, wrapped }: Wrapped) {
 }
 
 /** A refused one seals nothing, and the next rotation of the store key deletes it. */
-export async function listUsable(sql: Queryable): Promise<Wrapped[]> {
+export async function listUsable(sql: Queryable): Promise<WrappedStoreKey[]> {
   return (await listStoreKeys(sql)).filter(({ is_refused }) => !is_refused)
 }
 
@@ -126,9 +108,9 @@ export async function listUsable(sql: Queryable): Promise<Wrapped[]> {
  * Call it under the lock of the installation's head, which a rotation of either key takes: so neither leaves a store
  * key under a root key that the other replaces. @throws Refusal E_STATE if the store keys are not these
  */
-export async function assertStoreKeys(transaction: Transaction, expected: readonly Wrapped[]): Promise<void> {
+export async function assertStoreKeys(transaction: Transaction, expected: readonly WrappedStoreKey[]): Promise<void> {
   const found = await listUsable(transaction)
-  const isSame = ({ number, wrapped }: Wrapped, at: number) =>
+  const isSame = ({ number, wrapped }: WrappedStoreKey, at: number) =>
     expected[at]?.number === number && equalBytes(wrapped, expected[at].wrapped)
   if (found.length === expected.length && found.every(isSame)) return
   throw new Refusal('E_STATE', 'the store keys were changed meanwhile, and nothing was rotated; repeat the command')

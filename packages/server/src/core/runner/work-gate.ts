@@ -18,10 +18,7 @@ const RATE_WINDOW_MS = 200
 
 export type WorkGate = ReturnType<typeof createWorkGate>
 
-interface Waiter {
-  operations: number
-  begin: () => void
-}
+type Waiter = { operations: number; begin: () => void }
 
 export async function whenAdmitted<T>(
   gate: WorkGate,

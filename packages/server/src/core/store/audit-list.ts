@@ -10,11 +10,7 @@ import { exists, type Fragment, type Queryable } from './db.js'
 import { lastIdWithin, ofKeyAndAction, pageOfBlocks, type Range, sampledWithin, withinBlocks } from './entry-indexes.js'
 
 /** An entry with what proves it; `previous_hash` is of the entry before, or of the mark of the purge that took it. */
-export interface ListedEntry extends AuditEntry {
-  hash: Uint8Array
-  mac: Uint8Array
-  previous_hash: Uint8Array | null
-}
+export type ListedEntry = AuditEntry & { hash: Uint8Array; mac: Uint8Array; previous_hash: Uint8Array | null }
 
 /** What to list; times are inclusive, RFC 3339. No index finds `actor` and `has`: every entry of the range is read. */
 export interface EntryFilter {

@@ -3,11 +3,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { hasTable, type Queryable, type Transaction } from './db.js'
 import type { CurrentTenant } from './tenants.js'
 
-export interface InstanceRow {
-  wrapped_pepper: Uint8Array
-  wrapped_signing_key: Uint8Array
-  created_at: string
-}
+export type InstanceRow = { wrapped_pepper: Uint8Array; wrapped_signing_key: Uint8Array; created_at: string }
 
 /** Finds the installation's row; undefined before the first start, even if its table does not exist yet. */
 export async function findInstance(sql: Queryable): Promise<InstanceRow | undefined> {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { hasTable, type Queryable, type Sql, type Transaction, withoutLimits } from './db.js'
 import { withDeadline } from './deadline.js'
 import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders.js'
-import { assertWhole } from './whole-tables.js'
+import { assertWhole } from './tampered-row.js'
 
 /**
  * An index that is built before the transaction, which then finds it. In a new database, and in the embedded one, the

@@ -10,7 +10,7 @@ import { areTablesSpread, connect, type Sql } from './db.js'
 import type { Login } from './login.js'
 import { EMBEDDED_PATH, ownPath } from './search-path.js'
 import { assertFormats } from './text-formats.js'
-import { untilReached } from './until-reached.js'
+import { untilReached } from './unreachable.js'
 import { type Durability, findDurability, probeCommit } from './writability.js'
 
 /** The embedded database serves every client over one back end and gets one connection. */

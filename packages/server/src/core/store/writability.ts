@@ -4,7 +4,7 @@ import { appendByStatements } from './append-in-transaction.js'
 import { ANY_SKEW_MS, insertHead } from './audit.js'
 import { isPartUnreachable, isSpread, type Queryable, type Sql } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
-import { hidingTables } from './whole-tables.js'
+import { hidingTables } from './tampered-row.js'
 
 /** Why a write would fail; `detail` tells the operator, without anything secret. */
 type WriteObstacle = { part: 'read_only' | 'schema'; detail: string }

@@ -1,9 +1,8 @@
 /** What to do about an error of the database, of the connection to it, or of the system. */
 import { CommandError } from '@eaas/audit/command'
 import { type DatabaseSetting, nameSetting } from '../../core/database-url.js'
-import { findRefusedLogin } from '../../core/store/unreachable.js'
-import { FREE_CONNECTIONS } from '../../core/store/until-reached.js'
-import { SHOW_ROWS } from '../../core/store/whole-tables.js'
+import { SHOW_ROWS } from '../../core/store/tampered-row.js'
+import { FREE_CONNECTIONS, findRefusedLogin } from '../../core/store/unreachable.js'
 import { WHEN_READ_ONLY } from '../../core/store/writability.js'
 
 const UNKNOWN_AUTHORITY =

@@ -2,10 +2,11 @@
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, lstatSync } from 'node:fs'
-import { appendFile, stat } from 'node:fs/promises'
+import { appendFile, readFile, realpath, stat } from 'node:fs/promises'
 import { get, type IncomingMessage } from 'node:http'
 import { basename, dirname, join } from 'node:path'
-import { ListenError, outliveOutput } from '@eaas/audit/node'
+import { parseEnv } from 'node:util'
+import { createFile, ListenError, outliveOutput, replaceFile } from '@eaas/audit/node'
 import { explainUnwritten, PATH_REASONS, PERMISSIONS } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { createApiKey } from '../../core/api/api-keys.js'
@@ -15,7 +16,6 @@ import { performAsSystem } from '../../core/runner/perform.js'
 import { findRunningEmbedded } from '../../embedded/database.js'
 import { createTenant } from '../../operators/tenants.js'
 import { commandConfig, readKeptPath } from './command.js'
-import { readEnvFile, readIfThere, setEnvFile } from './env-file.js'
 import { baseUrl, FIRST_TENANT, isLocal } from './greeting.js'
 import { print } from './output.js'
 import { serve } from './start.js'
@@ -135,4 +135,30 @@ async function keepFromGit(file: string): Promise<string[]> {
 /** A line of .gitignore, as far as names of files go. */
 function patternOf(line: string): RegExp {
   return new RegExp(`^${line.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')}$`)
+}
+
+export async function readEnvFile(path: string): Promise<Record<string, string | undefined>> {
+  return parseEnv(await readIfThere(path)) as Record<string, string>
+}
+
+export async function readIfThere(path: string): Promise<string> {
+  return existsSync(path) ? readFile(path, 'utf8') : ''
+}
+
+/** Sets variables in ASCII, at the end instead of where they were. Keeps every other line; only the owner may read the file then. */
+export async function setEnvFile(path: string, values: Readonly<Record<string, string>>): Promise<void> {
+  if (!existsSync(path) && (await createFile(path, () => withVariables('', values)))) return
+  const file = await realpath(path)
+  const text = withVariables(await readFile(file, BYTES), values)
+  await replaceFile(file, Buffer.from(text, BYTES))
+}
+
+const BYTES = 'latin1' // one character for each byte, whatever the file's encoding
+
+function withVariables(text: string, values: Readonly<Record<string, string>>): string {
+  const isOurs = (line: string) =>
+    Object.keys(values).some((name) => new RegExp(`^\\s*(?:export\\s+)?${name}\\s*=`).test(line))
+  const others = text.split('\n').filter((line) => !isOurs(line))
+  while (others.at(-1) === '') others.pop()
+  return [...others, ...Object.entries(values).map(([name, value]) => `${name}=${value}`), ''].join('\n')
 }

@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest'
-import { EmbeddedStoppedError } from '../../embedded/stopped.js'
+import { EmbeddedStoppedError } from '../../embedded/fsync.js'
 import { ChangedMeanwhileError } from '../operations/renew-tenant.js'
 import { fail } from './fail.js'
 

@@ -12,17 +12,16 @@ import { DatabaseDeadlineError } from '../../core/store/deadline.js'
 import { RoleError } from '../../core/store/grants.js'
 import { LockedTablesError, SchemaVersionError } from '../../core/store/migrations.js'
 import { DatabaseEncodingError, NoDatabaseError } from '../../core/store/open-store.js'
-import { TamperedRowError } from '../../core/store/tampered-row.js'
+import { HiddenRowsError, TamperedRowError } from '../../core/store/tampered-row.js'
 import { WrongFormatError } from '../../core/store/text-formats.js'
-import { UnreachableDatabaseError } from '../../core/store/until-reached.js'
-import { HiddenRowsError } from '../../core/store/whole-tables.js'
+import { UnreachableDatabaseError } from '../../core/store/unreachable.js'
 import {
   ForeignDataDirectoryError,
   MovedInstallationError,
   UnlockedServerError,
   UnusableDataDirectoryError,
 } from '../../embedded/database.js'
-import { EmbeddedStoppedError } from '../../embedded/stopped.js'
+import { EmbeddedStoppedError } from '../../embedded/fsync.js'
 import { DecryptError, RecipientError } from '../../root-keys/age.js'
 import { PIN_REFUSED } from '../../root-keys/program.js'
 import { ChangedMeanwhileError } from '../operations/renew-tenant.js'

@@ -1,10 +1,9 @@
 /** What `eaas start` prints when it listens, and the tenant of a first start. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../../core/config.js'
-import { findFailure } from '../../core/runner/failure.js'
+import { findFailure } from '../../core/runner/refusal.js'
 import { hasTenants } from '../../core/store/tenants.js'
-import { isNotConnected } from '../../core/store/unreachable.js'
-import { RETRY_MS } from '../../core/store/until-reached.js'
+import { isNotConnected, RETRY_MS } from '../../core/store/unreachable.js'
 import { createFirstTenant, type NewTenant } from '../../operators/tenants.js'
 import type { Server } from '../../server.js'
 import { isStandardOutput } from './output.js'

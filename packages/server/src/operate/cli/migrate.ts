@@ -23,12 +23,7 @@ export function addMigrate(program: Command): void {
     .action((options) => migrateDatabase(commandConfig(), options))
 }
 
-interface MigrateOptions {
-  json: boolean
-  role?: string
-  existing: boolean
-  distribute: boolean
-}
+type MigrateOptions = { json: boolean; role?: string; existing: boolean; distribute: boolean }
 
 /** Opening an installation migrates, after checking its root key. @throws RoleError, NoCitusError */
 async function migrateDatabase(config: Config, options: MigrateOptions): Promise<void> {

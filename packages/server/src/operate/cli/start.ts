@@ -1,23 +1,22 @@
 /** `eaas start`: serves the API until a signal stops it, as `eaas dev` does too. */
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync } from 'node:fs'
+import { chmodSync, linkSync, lstatSync, renameSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
-import { explainListening, listenOn, outliveOutput } from '@eaas/audit/node'
+import { answers, explainListening, ListenError, listenOn, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../../core/audit/verification-thread.js'
 import { type Config, getPort, readConfig } from '../../core/config.js'
-import { claimSocketFile } from '../../core/http/socket-file.js'
 import { hasEmbeddedDatabase } from '../../embedded/database.js'
 import { openBlindHasher } from '../../installation.js'
 import type { Server } from '../../server.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { baseUrl, greet } from './greeting.js'
-import { createNotifier } from './notify.js'
 import { print } from './output.js'
-import { closeAndExit, onSignals } from './stop.js'
+import { closeAndExit, createNotifier, onSignals } from './supervision.js'
 
 const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' } // what names the address in an error
 
@@ -98,4 +97,33 @@ function obeySignals(server: Server, { drainMs, onStop }: { drainMs: number; onS
       closeAndExit(server)
     },
   })
+}
+
+/** Removes the socket that a killed process left. @throws ListenError if a process listens there, or it is no socket */
+export async function claimSocketFile(path: string): Promise<void> {
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (!found) return
+  if (!found.isSocket())
+    throw new ListenError(`Cannot listen on ${path}: it is no socket. Remove it, or set EAAS_SOCKET to another path.`)
+  if (await isTaken(path)) throw inUse(path)
+  // Another process may claim the path at the same time, and listen by now: so the file is moved aside first.
+  const aside = `${path}.${randomBytes(8).toString('hex')}`
+  renameSync(path, aside)
+  if (await isTaken(aside)) {
+    linkSync(aside, path)
+    rmSync(aside)
+    throw inUse(path)
+  }
+  rmSync(aside)
+}
+
+function inUse(path: string): ListenError {
+  return new ListenError(
+    `Cannot listen on ${path}: another process listens there. Stop it, or set EAAS_SOCKET to another path.`,
+  )
+}
+
+// On any error but a refused connection, such as a missing permission to connect, a process may be listening.
+function isTaken(path: string): Promise<boolean> {
+  return answers(path).catch(() => true)
 }

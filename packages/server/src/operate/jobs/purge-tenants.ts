@@ -14,9 +14,9 @@ import {
   type PurgeOptions,
   type PurgePlan,
   purgeAudit,
-  reviewLeft,
   verifyOnce,
 } from '../operations/purge-audit.js'
+import { reviewLeft } from '../operations/purge-candidate.js'
 import { restateRights } from '../operations/restate-rights.js'
 import { deleteOldest, hasEntryThrough } from '../store/purge.js'
 import { archiveEntries, setAside } from './archive-entries.js'

@@ -4,28 +4,27 @@
 // an append needs. A crash before that leaves rows below the mark, which nothing reads and the next purge deletes.
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { counted } from '@eaas/protocol'
-import {
-  equalBytes,
-  isPurgeMarkAuthentic,
-  NO_MARK_MAC,
-  type PurgeMark,
-  purgeMarkMac,
-} from '../../core/audit/formats/chain.js'
+import { equalBytes, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
 import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { NotedEntries, ValidLog } from '../../core/audit/verify/verify.js'
 import type { Context, Decision, EntryNote, Operation, Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { findHead } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
 import { findLastMark, insertMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
-import { countKinds, countPurged, findLastIdBefore, hasEntryThrough, type KindCount } from '../store/purge.js'
-import { findUnprovenTime, getAgreedTime, monthsBefore } from './purge-time.js'
+import { countKinds, countPurged, type KindCount } from '../store/purge.js'
+import {
+  type Candidate,
+  DEFAULT_MAX_SHARE,
+  findCandidate,
+  findHold,
+  getAgreedTime,
+  notVerified,
+} from './purge-candidate.js'
 
-const DEFAULT_MAX_SHARE = 0.5 // the share of a tenant's entries that one purge may take by default
 /** Kinds of entries in a mark, each counted in some 20 µs, and entries that are counted in a statement. */
 const MARK_KINDS = 10_000
 
@@ -69,13 +68,6 @@ export class OtherEntriesRefusal extends Refusal {
         'is, and find out why: eaas audit verify',
     )
   }
-}
-
-interface Candidate {
-  tenant_id: string
-  after_id: number // the last entry that is purged already
-  through_id: number
-  cutoff: string
 }
 
 interface MarkPlan extends Omit<PurgePlan, 'restates'> {
@@ -145,61 +137,6 @@ async function decide(
   const rows = `${counted(unstated, 'row')} of tenant ${candidate.tenant_id}`
   if (unstated > 0) throw new Error(`the purge would take the last entry about ${rows}`)
   return writeMark(context, mark, plan, resume === undefined ? {} : { reason: resume })
-}
-
-/** In a few look-ups, entries that are due, or marked and not deleted. @throws Refusal E_STATE */
-export async function findLeft(
-  log: PurgedLog,
-  options: { retentionMonths: number; now: number },
-): Promise<Candidate | undefined> {
-  const mark = await findLastMark(log.sql, log.state.tenant.tenant_id)
-  const candidate = await findCandidate(log, mark, options)
-  const { tenant_id, after_id, through_id } = candidate
-  return through_id > after_id || (await hasEntryThrough(log.sql, tenant_id, after_id)) ? candidate : undefined
-}
-
-/** By the time that purges use. Writes nothing. */
-export function reviewLeft(options: { retentionMonths: number }): Operation<boolean> {
-  return async ({ services, state, sql }) => {
-    const now = await getAgreedTime(services, sql)
-    const left = await findLeft({ sql, state }, { ...options, now })
-    return { entries: [], release: () => left !== undefined }
-  }
-}
-
-/** A log, and the key that proves its marks. */
-interface PurgedLog {
-  sql: Queryable
-  state: { tenant: { tenant_id: string }; auditKey: TenantState['auditKey'] }
-}
-
-async function findCandidate(
-  { state, sql }: PurgedLog,
-  mark: PurgeMark | undefined,
-  options: { retentionMonths: number; through_id?: number; now: number },
-): Promise<Candidate> {
-  const { retentionMonths, through_id = Number.POSITIVE_INFINITY, now } = options
-  const { tenant_id } = state.tenant
-  if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
-  const cutoff = monthsBefore(now, retentionMonths)
-  const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
-  return { tenant_id, after_id: mark?.purged_through ?? 0, through_id: last_id, cutoff }
-}
-
-/** Why these entries are held back for an operator although they are due; undefined if they are not held back. */
-export async function findHold(
-  sql: Queryable,
-  { tenant_id, after_id, through_id }: Candidate,
-  { maxShare = DEFAULT_MAX_SHARE, now }: { maxShare?: number; now: number },
-): Promise<string | undefined> {
-  const unproven = await findUnprovenTime(sql, now)
-  if (unproven !== undefined) return unproven
-  const entries = through_id - after_id
-  const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
-  if (entries > all * maxShare) {
-    return `${entries} of ${counted(all, 'entry', 'entries')} ${entries === 1 ? 'is' : 'are'} due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
-  }
-  return undefined
 }
 
 function heldBack(held: string): Refusal {
@@ -299,14 +236,6 @@ function countThrough({ writtenBy }: ValidLog, id: number): number {
 function notOld({ tenant_id, id, created_at }: ChainedEntry, cutoff: string): TamperedRowError {
   return new TamperedRowError(
     `nothing is purged: entry ${id} of tenant ${tenant_id} is of ${created_at}, not older than ${cutoff}, and was shown with another time`,
-  )
-}
-
-function notVerified(reason: string | undefined, broken_at: number | undefined): Refusal {
-  return new Refusal(
-    'E_STATE',
-    `nothing is purged: the log does not verify (${reason}, entry ${broken_at}), so somebody tampered with it. Keep it as it is, ` +
-      'and find out why: eaas audit verify',
   )
 }
 

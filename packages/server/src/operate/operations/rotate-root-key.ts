@@ -1,8 +1,9 @@
+import { timingSafeEqual } from 'node:crypto'
 import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../../core/crypto/root-key.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { assertStoreKeys, listUsable, rewrap } from '../../core/runner/store-keys.js'
+import { assertStoreKeys, listUsable, unwrapStoreKey, type WrappedStoreKey } from '../../core/runner/store-keys.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
 import { rewrapStoreKey } from '../store/sealed-rows.js'
 
@@ -48,4 +49,22 @@ function opens(provider: RootKeyProvider, wrapped: Uint8Array): Promise<boolean>
       throw error
     },
   )
+}
+
+/** The new root key opens what it wrapped too, since it may be allowed only to wrap. @throws RootKeyError */
+async function rewrap(
+  { number, wrapped }: WrappedStoreKey,
+  { from, to }: Record<'from' | 'to', RootKeyProvider>,
+): Promise<Uint8Array> {
+  const numbered = await unwrapStoreKey(from, { number, wrapped })
+  try {
+    const next = await to.wrap(numbered)
+    const opened = await unwrapStoreKey(to, { number, wrapped: next })
+    const isSame = timingSafeEqual(opened, numbered)
+    opened.fill(0)
+    if (!isSame) throw new RootKeyError('The new root key opens something else than what it wrapped.')
+    return next
+  } finally {
+    numbered.fill(0)
+  }
 }

@@ -19,10 +19,7 @@ export interface CommitterOptions {
   observe?: ((commit: Commit) => void) | undefined
 }
 
-export interface Commit {
-  actions: readonly LogAction[]
-  seconds: number
-}
+export type Commit = { actions: readonly LogAction[]; seconds: number }
 
 export function createCommitter({ tenantsPerStatement = 'many', ...options }: CommitterOptions) {
   const logs = new Map<string, TenantLog>()

@@ -31,11 +31,7 @@ export interface Chained extends Omit<Append, 'clock'> {
   time: number
 }
 
-interface Waiting {
-  chained: Chained
-  resolve: (isMoved: boolean) => void
-  reject: (error: unknown) => void
-}
+type Waiting = { chained: Chained; resolve: (isMoved: boolean) => void; reject: (error: unknown) => void }
 
 /** One statement for each tenant; a transaction where the database spans machines. */
 export function createSeparateAppends({ sql, clock }: { sql: Sql; clock: Clock }): Appends {

@@ -133,12 +133,7 @@ export function isKeptHeadAuthentic(auditKey: AuditKey, tenant_id: string, kept:
 }
 
 /** The head that was witnessed, and what is wrong (chain.md 10). */
-export interface ChainAlarm extends Witness {
-  tenant_id: string
-  reason: string
-  raised_at: string
-  mac: Uint8Array
-}
+export type ChainAlarm = Witness & { tenant_id: string; reason: string; raised_at: string; mac: Uint8Array }
 
 /** chain.md 10 */
 export function alarmMac(auditKey: AuditKey, alarm: Omit<ChainAlarm, 'mac'>): Uint8Array {

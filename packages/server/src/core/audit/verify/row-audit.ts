@@ -145,10 +145,7 @@ export function writersOf({ tenant, keys, apiKeys }: RightsRows): WrittenBy {
   ])
 }
 
-interface NamedRow {
-  entry_id: number
-  isAuthentic: boolean
-}
+type NamedRow = { entry_id: number; isAuthentic: boolean }
 
 // A row is as the server wrote it if its MAC is right and the secret in it opens in its place.
 function nameRows(

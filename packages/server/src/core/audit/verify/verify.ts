@@ -92,10 +92,7 @@ export interface VerifyOptions {
 }
 
 /** The entry with the id, and each whose distance from the newest mark is a multiple of `every`. */
-export interface NotedEntries {
-  id: number
-  every: number
-}
+export type NotedEntries = { id: number; every: number }
 
 export interface ValidLog {
   last_id: number

@@ -25,11 +25,7 @@ const TAIL_ENTRIES = 1_000
 const MOST_ROUNDS = 10
 
 /** The installations between which a tenant is moved; both with their secrets. */
-export interface Move {
-  from: Services
-  to: Services
-  tenant_id: string
-}
+export type Move = { from: Services; to: Services; tenant_id: string }
 
 export interface MoveOptions {
   /** where clients find the tenant from then on; they are told in the refusal of their calls */
@@ -43,15 +39,9 @@ export interface MoveOptions {
 }
 
 /** An entry of the log by its id and hash. */
-export interface Position {
-  id: number
-  hash: Uint8Array
-}
+export type Position = { id: number; hash: Uint8Array }
 
-export interface Reading {
-  on: Queryable
-  auditKey: AuditKey
-}
+export type Reading = { on: Queryable; auditKey: AuditKey }
 
 /** Where the entries begin that no purge has taken. @throws TamperedRowError */
 export async function findStart(

@@ -12,10 +12,7 @@ import type { Move } from './copy-log.js'
 import type { Arriving } from './write-arrival.js'
 
 /** Which number each pepper of the source has there, and the rows. */
-export interface StagedPeppers {
-  numbers: ReadonlyMap<number, number>
-  rows: readonly TenantPepperRow[]
-}
+export type StagedPeppers = { numbers: ReadonlyMap<number, number>; rows: readonly TenantPepperRow[] }
 
 /**
  * Writes there under which peppers the digests of the API keys are, unless they are there.

@@ -1,4 +1,7 @@
-/** How a server that was told to stop ends in time. */
+/** How the server obeys what supervises it: ends in time when it is told to stop, and tells systemd how it is. */
+import { execFile } from 'node:child_process'
+import type { Log } from '@eaas/audit/node'
+import type { ServiceManager } from '../../core/config.js'
 import { isSinkStuck } from '../../guard/jobs/emit-checkpoints.js'
 import type { Server } from '../../server.js'
 
@@ -53,4 +56,41 @@ async function leave({ app, installation, keepWitnessed }: Closing): Promise<nev
 function exit(code?: number): never {
   if (isSinkStuck()) process.kill(process.pid, 'SIGKILL')
   process.exit(code)
+}
+
+/** How long the program may take, in milliseconds: it waits until systemd has read the message. */
+const PATIENCE_MS = 5_000
+const MESSAGES = 3 // messages in the watchdog's time: one of them may fail or be late
+
+interface Notifier {
+  /** The server serves calls; from now on systemd is told that it is alive. */
+  ready(): void
+  /** The server stops, which may take as long as the unit's `TimeoutStopSec`. */
+  stopping(): void
+}
+
+/** Creates the notifier; without a service manager it does nothing. */
+export function createNotifier(manager: ServiceManager | undefined, log: Pick<Log, 'error'>): Notifier {
+  if (!manager) return { ready: () => undefined, stopping: () => undefined }
+  const { socket, watchdogMs } = manager
+  let isFailing = false
+
+  // The program gets nothing of this process's environment, which may hold the root key; without PATH it is in /bin.
+  function send(message: string): void {
+    const env = { NOTIFY_SOCKET: socket }
+    execFile('systemd-notify', [message], { env, timeout: PATIENCE_MS }, (err) => {
+      const untold = 'systemd could not be told by systemd-notify how the server is, and may end it'
+      if (err && !isFailing) log.error({ err, message }, untold)
+      isFailing = err !== null
+    })
+  }
+
+  return {
+    ready() {
+      send('READY=1')
+      // A timer of this thread sends nothing while the event loop is blocked. It also runs while the server stops.
+      if (watchdogMs !== undefined) setInterval(send, watchdogMs / MESSAGES, 'WATCHDOG=1').unref()
+    },
+    stopping: () => send('STOPPING=1'),
+  }
 }

@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { setEnvFile } from './env-file.js'
+import { setEnvFile } from './dev.js'
 
 it('leaves the bytes of other lines as they are, in whatever encoding', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'eaas-env-'))

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { claimSocketFile } from './socket-file.js'
+import { claimSocketFile } from './start.js'
 
 let folder: string
 beforeEach(() => {

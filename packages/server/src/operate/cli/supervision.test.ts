@@ -1,6 +1,6 @@
 // How long a stop may take. What the database does meanwhile is in test/audit/rollback/locked-tables.test.ts.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { closeAndExit } from './stop.js'
+import { closeAndExit } from './supervision.js'
 
 const never = new Promise<never>(() => undefined)
 
