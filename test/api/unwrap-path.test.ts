@@ -13,7 +13,7 @@ const section = /## The way of one unwrap\n([\s\S]*)$/.exec(readFileSync(join(RO
 const namedIn = (text = '') => [...text.matchAll(/`((?:[\w-]+\/)*[\w-]+\.ts)`/g)].map(([, path = '']) => path)
 const deciding = [...(section ?? '').matchAll(/^\d+\. (.*(?:\n {3,}.*)*)/gm)].flatMap(([, text]) => namedIn(text))
 /** Those of the protocol. */
-const OTHERS = ['call-rules.ts', 'held-bytes.ts', 'wire/requests.ts']
+const OTHERS = ['call-rules.ts', 'body-cost.ts', 'wire/requests.ts']
 
 it(`takes one unwrap through the files that the README names, at most ${MOST_DECIDING} of which decide`, async () => {
   const service = await startService()

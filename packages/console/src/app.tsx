@@ -12,7 +12,7 @@ import { KeysPage } from './pages/keys.js'
 import { LogPage } from './pages/log.js'
 import { SignIn } from './pages/sign-in.js'
 import { endProblem, mayTry, offeredKey, session, signOut } from './session.js'
-import { attempt, Problem } from './ui/problem.js'
+import { attempt, Problem } from './ui/outcome.js'
 import { moveRow } from './ui/table.js'
 import { Button, said, setTo } from './ui/values.js'
 
@@ -93,16 +93,15 @@ export function App() {
           </a>
         </nav>
         <span class="tools">
-          <button
-            type="button"
+          <Button
             aria-pressed={param('utc') !== ''}
             onClick={() => setParams({ utc: param('utc') === '' ? '1' : undefined })}
           >
             UTC
-          </button>
-          <button type="button" aria-label="Keyboard" onClick={setTo(isHelpShown, !isHelpShown.value)}>
+          </Button>
+          <Button aria-label="Keyboard" onClick={setTo(isHelpShown, !isHelpShown.value)}>
             ?
-          </button>
+          </Button>
           <Button onClick={signOut}>Sign out</Button>
         </span>
       </header>

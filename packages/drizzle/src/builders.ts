@@ -17,9 +17,8 @@ import {
   type WriteConfig,
 } from './rewriting.js'
 import { areRight, assertNoWindow, numberOf, searchFor, withoutSearches } from './searches.js'
-import type { KnownTables } from './tables.js'
+import type { Call, KnownTables, Written } from './tables.js'
 import { runWrite } from './writes.js'
-import type { Call, Written } from './written.js'
 
 /** A query of Drizzle. Its functions change its state and return it. */
 interface Query {

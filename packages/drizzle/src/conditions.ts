@@ -1,9 +1,8 @@
 /** Conditions of Drizzle: replaces an encrypted column by its index, and refuses what no index can answer. */
 import { refuseCall, refuseExpression, refuseOrder, type SealedPlaces, searchHint } from '@eaas/sdk/adapter'
 import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
-import { isColumn, type KnownTable, type KnownTables } from './tables.js'
+import { isColumn, isExpression, type KnownTable, type KnownTables } from './tables.js'
 import { assertOrderText, assertText, type TextScope } from './text.js'
-import { isExpression } from './written.js'
 
 type Refuse = (model: string, field: string) => never
 

@@ -6,9 +6,8 @@ import { rewrite, run } from './conditions.js'
 import { openLevels, type QueryConfig, rewriteQuery, type TableConfig, tableOf, takeSearched } from './relations.js'
 import { createRewriting, refuseSearch, visitSource } from './rewriting.js'
 import { searchFor } from './searches.js'
-import { assertSameColumns, type KnownTables, nameOf } from './tables.js'
+import { assertSameColumns, type Database, isSync, type KnownTables, nameOf, type WriteMethod } from './tables.js'
 import { assertNotNamed } from './text.js'
-import { type Database, isSync, type WriteMethod } from './written.js'
 
 type Anything = (...args: unknown[]) => unknown
 

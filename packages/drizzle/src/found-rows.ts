@@ -4,14 +4,12 @@
  */
 import { assertFoundAgain, changeFound, type Row, refuseCall, tellsRow, upsertEach } from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
+import { isFoundBySpelling, readPins, withSpellings } from './bound-row.js'
 import { rewrite, run } from './conditions.js'
 import { boundToMany, changedRows, findCount, mergeResults, takesMany } from './many-rows.js'
-import { readPins } from './pins.js'
 import { createRewriting } from './rewriting.js'
-import { isFoundBySpelling, withSpellings } from './spellings.js'
-import type { KnownTable } from './tables.js'
+import { type Builder, type Call, isSync, type KnownTable, type Written } from './tables.js'
 import { type ConflictUpdate, conditionsIn, isExcluded, rowsIn, runWrite, withDefaults, withUpdates } from './writes.js'
-import { type Builder, type Call, isSync, type Written } from './written.js'
 
 /** Returns the function that changes the rows that a write finds; undefined if the write itself determines its row. */
 export function planFound(written: Written, calls: readonly Call[]): (() => Promise<unknown>) | undefined {

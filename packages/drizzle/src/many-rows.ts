@@ -12,8 +12,16 @@ import {
   sealMany,
 } from '@eaas/sdk/adapter'
 import { and, type Column, entityKind, eq, type SQL, sql } from 'drizzle-orm'
-import { type KnownTable, sqlName } from './tables.js'
-import { type Builder, type Call, type Database, isExpression, isSync, type Written } from './written.js'
+import {
+  type Builder,
+  type Call,
+  type Database,
+  isExpression,
+  isSync,
+  type KnownTable,
+  sqlName,
+  type Written,
+} from './tables.js'
 
 /** Tells whether PostgreSQL reads the values of all columns from JSON: a custom type may not be readable so. */
 export function takesMany({ sealed, columns }: KnownTable): boolean {

@@ -9,14 +9,12 @@ import {
   refuseComputed,
 } from '@eaas/sdk/adapter'
 import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql } from 'drizzle-orm'
+import { assertSpelled, isFoundBySpelling, readPins, withSpellings } from './bound-row.js'
 import { assertOrder, assertPlain, type Rewriting, rewrite, run } from './conditions.js'
 import { runCalls, setMany } from './many-rows.js'
-import { readPins } from './pins.js'
 import { leavesOf, readSelection, withBound } from './results.js'
 import { createRewriting, visitSource } from './rewriting.js'
-import { assertSpelled, isFoundBySpelling, withSpellings } from './spellings.js'
-import { isColumn, type KnownTable, sqlName } from './tables.js'
-import { type Call, type Database, isExpression, type Written } from './written.js'
+import { type Call, type Database, isColumn, isExpression, type KnownTable, sqlName, type Written } from './tables.js'
 
 /** Runs a write with encrypted values, and opens what it returns. `rows` are those that it changes, if they were read. */
 export async function runWrite(written: Written, calls: readonly Call[], rows?: readonly Row[]): Promise<unknown> {

@@ -10,8 +10,7 @@ import {
   type SealedTable,
 } from '@eaas/sdk/adapter'
 import { findClientDefault } from './client-ids.js'
-import { assertFields } from './field-types.js'
-import { isExact, isMadeByDatabase, type ModelTypes, type Reference, readTypes, spell } from './types.js'
+import { assertFields, isExact, isMadeByDatabase, type ModelTypes, type Reference, readTypes, spell } from './types.js'
 
 export interface KnownModel {
   name: string

@@ -65,21 +65,6 @@ export function findUsefulPermissions(status: KeyStatus): Permission[] {
 /** Permissions that allow another and more: clients in other languages wrap and hash with `encrypt` alone. */
 const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
 
-/** What limits the use of an API key apart from its permissions and keys; null and an empty list are no limit. */
-export interface UseLimits {
-  readonly expires_at: string | null
-  readonly allowed_ips: readonly string[]
-  readonly budgets: string | null
-}
-
-/** Whether an API key may be used more widely under other limits: a caller who loosens them grants what it may do. */
-export function loosens(before: UseLimits, after: UseLimits): boolean {
-  const { expires_at, allowed_ips, budgets } = before
-  const lasts = expires_at !== null && (after.expires_at === null || after.expires_at > expires_at)
-  const isOpen = after.allowed_ips.length === 0 || after.allowed_ips.some((range) => !allowed_ips.includes(range))
-  return lasts || (allowed_ips.length > 0 && isOpen) || (budgets !== null && after.budgets !== budgets)
-}
-
 export function findMissingPermission<Needed extends HeldPermission>(
   held: readonly HeldPermission[],
   needed: readonly Needed[],

@@ -1,4 +1,6 @@
 /** The sentences of the error codes. None holds a secret. Apart from problem.ts: pages and brokers lack them. */
+
+import { ON_BEHALF_OF_HEADER } from './entry-names.js'
 import {
   FREE_KEY_VERSIONS,
   MAX_API_KEYS,
@@ -8,7 +10,6 @@ import {
   MAX_SCANNED_ENTRIES,
   MAX_SERVER_MODE_BYTES,
 } from './limits.js'
-import { ON_BEHALF_OF_HEADER } from './on-behalf-of.js'
 import type { ProblemCode } from './problem.js'
 
 type Sentence = string | ((...about: never[]) => string)

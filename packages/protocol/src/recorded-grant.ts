@@ -1,6 +1,5 @@
 /** What entries about API keys record of their names and of the rights that they grant (chain.md 12). Pure. */
-import { loosens } from './call-rules.js'
-import { type KeyList, writeKeyList } from './key-list.js'
+import { type KeyList, loosens, writeKeyList } from './api-key-limits.js'
 import type { HeldPermission } from './names.js'
 
 /** Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them. */

@@ -8,7 +8,7 @@ import type { OtherColumns } from './models/model-types.js'
 
 export * from './adapter/found-rows.js'
 export type { IdMaker, LackingColumn, MadeIds, RunSql } from './adapter/made-ids.js'
-export { createIdMaker, makeLacking, quoteName, refuseAlways, refuseUnbindable } from './adapter/made-ids.js'
+export { createIdMaker, makeLacking, quoteName } from './adapter/made-ids.js'
 export * from './adapter/many-rows.js'
 export * from './adapter/refusals.js'
 export * from './adapter/sealed-table.js'

@@ -217,7 +217,7 @@ create table api_keys (
   last_used_at timestamptz(3),
   pepper integer not null default 1, -- under which pepper the digest is
   keys text[], -- the keys and folders of names that it is limited to; null where it may use all
-  -- How many values it may open and hash in a minute and in a day, as JSON text (protocol/budgets.ts); null for as many as it likes.
+  -- How many values it may open and hash in a minute and in a day, as JSON text (protocol/api-key-limits.ts); null for as many as it likes.
   budgets text,
   primary key (tenant_id, api_key_id),
   unique (tenant_id, digest)
@@ -255,7 +255,7 @@ create table budget_uses (
   primary key (tenant_id, api_key_id, kind)
 );
 
--- How many calls of each API key wrote no entry, by day and kind (protocol/unrecorded.ts). Told to people only: no mac covers it.
+-- How many calls of each API key wrote no entry, by day and kind (protocol/entry-names.ts). Told to people only: no mac covers it.
 create table unrecorded_calls (
   tenant_id uuid not null,
   day date not null,

@@ -15,10 +15,9 @@ import {
 } from '@eaas/sdk/adapter'
 import type { EntityMetadata } from 'typeorm'
 import { type Located, rewriteCondition } from './conditions.js'
-import type { MadeIds } from './ids.js'
 import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf, MAKERS } from './internals.js'
 import { filtersIn, type RowFilter } from './pending.js'
-import { assertReadable, type Output } from './results.js'
+import { assertReadable, type Run } from './results.js'
 import type { KnownTable, KnownTables } from './tables.js'
 import { assertBuilt, assertRaw, MARK, marked, namesOf, relationsOf, withoutMarks } from './text.js'
 import type { Prepare } from './writes.js'
@@ -29,18 +28,6 @@ export interface Context {
   ids: IdMaker
   /** The queries that builders are about to send, by the list of their parameters. */
   runs: WeakMap<object, Run>
-}
-
-export interface Run {
-  outputs: Output[]
-  /** Whether the query runner opens the rows. Those of a select are opened later, once it has read its cache. */
-  opens: boolean
-  /** The ids that an insert sends. */
-  made?: MadeIds
-  /** What the rows of a select must match. */
-  filters?: readonly RowFilter[]
-  /** The page that the query asks for, counted after the rows are filtered. */
-  page?: { skip: number; take: number | undefined }
 }
 
 interface State {

@@ -1,5 +1,7 @@
-/** Opens the rows of a query, by the columns that it selects. */
-import type { Row } from '@eaas/sdk/adapter'
+/** Opens and filters the rows of a query, by the columns that it selects. */
+import { pageOf, type Row } from '@eaas/sdk/adapter'
+import type { MadeIds } from './ids.js'
+import type { RowFilter } from './pending.js'
 import type { KnownTable } from './tables.js'
 
 export interface Output {
@@ -13,6 +15,19 @@ export interface Output {
   isHidden?: boolean
 }
 
+/** A query that a builder is about to send. */
+export interface Run {
+  outputs: Output[]
+  /** Whether the query runner opens the rows. Those of a select are opened later, once it has read its cache. */
+  opens: boolean
+  /** The ids that an insert sends. */
+  made?: MadeIds
+  /** What the rows of a select must match. */
+  filters?: readonly RowFilter[]
+  /** The page that the query asks for, counted after the rows are filtered. */
+  page?: { skip: number; take: number | undefined }
+}
+
 /** Refuses an encrypted column without the columns that it is bound to. @throws InvalidInputError */
 export function assertReadable(outputs: readonly Output[]): void {
   for (const own of byAlias(outputs)) own[0]?.known.sealed.assertReadable(own.map(({ name }) => name))
@@ -20,6 +35,16 @@ export function assertReadable(outputs: readonly Output[]): void {
 
 export async function openRows(outputs: readonly Output[], rows: readonly Row[]): Promise<void> {
   await Promise.all(byAlias(outputs).map((own) => openAlias(own, rows)))
+}
+
+/** Returns the rows that match, in the page that the query asks for. */
+export function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
+  const isRight = (row: Row) =>
+    filters.every(({ alias, field, query }) => {
+      const output = outputs.find((one) => one.alias === alias && one.name === field)
+      return output?.known.sealed.searches.matches({ [field]: row[output.output] }, [{ field, query }])
+    })
+  return filters.length > 0 || page ? pageOf(rows, isRight, page) : rows
 }
 
 /** Removes from the rows what was selected only for the adapter. */

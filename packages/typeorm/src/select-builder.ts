@@ -1,10 +1,10 @@
 /** The builder that reads rows. */
-import { pageOf, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
-import { assertOrder, type Constructor, type Context, type Run, stateOf } from './builders.js'
+import { assertOrder, type Constructor, type Context, stateOf } from './builders.js'
 import type { Builder, SelectBuilder, Selection } from './internals.js'
 import { filtersIn, Pending } from './pending.js'
-import { hide, openRows } from './results.js'
+import { filterRows, hide, openRows, type Run } from './results.js'
 import type { KnownTable } from './tables.js'
 import { assertBuilt, MARK, marked } from './text.js'
 
@@ -125,15 +125,6 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       return super.stream()
     }
   }
-}
-
-function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
-  const isRight = (row: Row) =>
-    filters.every(({ alias, field, query }) => {
-      const output = outputs.find((one) => one.alias === alias && one.name === field)
-      return output?.known.sealed.searches.matches({ [field]: row[output.output] }, [{ field, query }])
-    })
-  return filters.length > 0 || page ? pageOf(rows, (row) => isRight(row) === true, page) : rows
 }
 
 /** Makes the query runner for a page: TypeORM's own builder makes the query for its ids, around a marked one. */

@@ -2,7 +2,7 @@
 import { ACTIONS, counted, encodeHex, INSTALLATION_ACTIONS, listTexts, readRecordedName } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
-import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
+import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/figure.js'
 import { describeLosses } from '../verify/accepted-rollbacks.js'
 import { createTimesReader, describeAhead } from '../verify/entry-times.js'
 import type { ExportedEntry } from '../verify/read-export.js'

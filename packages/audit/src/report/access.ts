@@ -1,8 +1,19 @@
 /** The section of a report that says who opened what: by end user and API key, by key, by day and hour. Pure. */
 import { listTexts } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
-import { type EntryFilter, EXPORTING, type FilteredEntry, findUser, kindOf, OPENING, SEALING } from './entry-filter.js'
-import { countEntry, createFigure, type Figure, Groups } from './figure.js'
+import {
+  countEntry,
+  createFigure,
+  type EntryFilter,
+  EXPORTING,
+  type Figure,
+  type FilteredEntry,
+  findUser,
+  Groups,
+  kindOf,
+  OPENING,
+  SEALING,
+} from './figure.js'
 import { type Columns, type Day, layOut, type Row, type Section } from './table.js'
 
 const MOST_GROUPS = 10_000

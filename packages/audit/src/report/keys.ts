@@ -3,8 +3,17 @@ import { counted, listTexts } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { createStateReader } from '../verify/entry-times.js'
 import type { KeyRights } from '../verify/rights-report.js'
-import { EXPORTING, type FilteredEntry, kindOf, OPENING, SEALING } from './entry-filter.js'
-import { countEntry, createFigure, type Figure, Groups } from './figure.js'
+import {
+  countEntry,
+  createFigure,
+  EXPORTING,
+  type Figure,
+  type FilteredEntry,
+  Groups,
+  kindOf,
+  OPENING,
+  SEALING,
+} from './figure.js'
 import { type Columns, layOut, type Section } from './table.js'
 
 const MOST_KEYS = 50_000

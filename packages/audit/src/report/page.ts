@@ -1,9 +1,8 @@
 /** A report as one page of HTML, without scripts or anything from elsewhere. Pure. */
 import { counted, encodeBase64, encodeHex, encodeUtf8, quoteWord, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
-import { filterOptions } from './entry-filter.js'
 import type { Evidence } from './evidence.js'
-import type { Figure } from './figure.js'
+import { type Figure, filterOptions } from './figure.js'
 import { html, type Markup } from './markup.js'
 import { drawDays, drawHours } from './plots.js'
 import { listNotes, type Report } from './report.js'

@@ -2,8 +2,7 @@
 import { counted, listTexts } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { within } from './access.js'
-import type { FilteredEntry } from './entry-filter.js'
-import { countEntry, createFigure, type Figure, Groups } from './figure.js'
+import { countEntry, createFigure, type Figure, type FilteredEntry, Groups } from './figure.js'
 import { layOut, type Section } from './table.js'
 
 const MOST_GROUPS = 5_000

@@ -20,7 +20,7 @@ import { cutExport, type Draft, publicKey, TENANT, writeExport } from '../../../
 import type { ExportedEntry } from '../verify/read-export.js'
 import { verifyExport } from '../verify/verify-export.js'
 import { writeCsv, writeJson } from './data.js'
-import { matchesFilter } from './entry-filter.js'
+import { matchesFilter } from './figure.js'
 import { writePage } from './page.js'
 import { createReportReader, listTables, type Report } from './report.js'
 import { STYLE } from './style.js'

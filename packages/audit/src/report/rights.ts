@@ -3,7 +3,7 @@ import { BUDGET_KINDS, PERMISSIONS, type Permission } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { createStateReader } from '../verify/entry-times.js'
 import { type ApiKeyRights, createRightsReader, type KeyRights } from '../verify/rights-report.js'
-import type { FilteredEntry } from './entry-filter.js'
+import type { FilteredEntry } from './figure.js'
 import { type Cell, type Columns, layOut, type Section } from './table.js'
 
 export interface RightsSectionReader {

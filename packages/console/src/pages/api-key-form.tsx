@@ -7,7 +7,7 @@ import { readKeys, readLines, writeKeys } from '../listed-keys.js'
 import { session } from '../session.js'
 import { readTime } from '../time.js'
 import { findChanges } from '../ui/dialog.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, Problem } from '../ui/outcome.js'
 import { Button, checkInto } from '../ui/values.js'
 
 const MEANINGS: Readonly<Record<(typeof PERMISSIONS)[number], string>> = {

@@ -7,8 +7,7 @@ import { linkTo } from '../location.js'
 import { saveCsv } from '../save.js'
 import { apiKeys, client, loadApiKeys, mayTry, session } from '../session.js'
 import { Dialog } from '../ui/dialog.js'
-import { NewSecret } from '../ui/new-secret.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, NewSecret, Problem } from '../ui/outcome.js'
 import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
 import { Button, describeKeys, Facts, Id, State, say, setTo, Time } from '../ui/values.js'
 import { ApiKeyForm } from './api-key-form.js'
@@ -78,9 +77,9 @@ export function ApiKeysPage() {
       <ListBar title="API keys" what="API keys" count={shown.value.length.toLocaleString('en')} states={STATES}>
         <Button onClick={() => saveApiKeys(shown.value)}>CSV</Button>
         {mayTry('api_keys:manage') && (
-          <button type="button" class="main" onClick={setTo(isNew, true)}>
+          <Button class="main" onClick={setTo(isNew, true)}>
             New API key
-          </button>
+          </Button>
         )}
       </ListBar>
       <Problem error={error.value} />
@@ -141,9 +140,9 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
         {mayTry('api_keys:manage') && status !== 'revoked' && (
           <>
             <Button onClick={setTo(act, 'change')}>Narrow or change</Button>
-            <button type="button" class="danger" onClick={setTo(act, 'revoke')}>
+            <Button class="danger" onClick={setTo(act, 'revoke')}>
               Revoke …
-            </button>
+            </Button>
           </>
         )}
       </p>

@@ -4,8 +4,8 @@ import type { Health, Verification } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { client, mayTry, session } from '../session.js'
-import { attempt, Problem } from '../ui/problem.js'
-import { describeKeys, Facts, Time } from '../ui/values.js'
+import { attempt, Problem } from '../ui/outcome.js'
+import { Button, describeKeys, Facts, Time } from '../ui/values.js'
 
 export function HealthPage() {
   const health = useSignal<Health | undefined>(undefined)
@@ -40,9 +40,9 @@ export function HealthPage() {
         <>
           <h2>The log</h2>
           <p>
-            <button type="button" disabled={isVerifying.value} onClick={verify}>
+            <Button disabled={isVerifying.value} onClick={verify}>
               {isVerifying.value ? 'Verifying …' : 'Verify now'}
-            </button>
+            </Button>
           </p>
           {verified.value && <Verified {...verified.value} />}
           <p class="soft">

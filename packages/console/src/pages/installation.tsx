@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type Alarm, listAlarms, readStatus, type Status } from '../operator.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, Problem } from '../ui/outcome.js'
 import { Button, Facts, Id, Time } from '../ui/values.js'
 
 const GUARDS = {

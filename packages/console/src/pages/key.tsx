@@ -6,9 +6,9 @@ import { useEffect } from 'preact/hooks'
 import { linkTo } from '../location.js'
 import { client, keepKey, mayTry } from '../session.js'
 import { Dialog, Field } from '../ui/dialog.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, Problem } from '../ui/outcome.js'
 import { type Column, PlainTable } from '../ui/table.js'
-import { Facts, Id, Named, State, say, setTo, Time } from '../ui/values.js'
+import { Button, Facts, Id, Named, State, say, setTo, Time } from '../ui/values.js'
 import { Due } from './keys.js'
 
 const MONTH_MS = 30 * 86_400_000
@@ -151,9 +151,9 @@ function Acts({ status, act: chosen }: { status: KeyWithVersions['status']; act:
       {acts.map(
         ([act, title, isShown]) =>
           isShown && (
-            <button key={act} type="button" class={act === 'destroy' ? 'danger' : ''} onClick={setTo(chosen, act)}>
+            <Button key={act} class={act === 'destroy' ? 'danger' : ''} onClick={setTo(chosen, act)}>
               {title}
-            </button>
+            </Button>
           ),
       )}
     </>

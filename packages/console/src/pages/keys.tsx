@@ -7,7 +7,7 @@ import { goTo, linkTo } from '../location.js'
 import { saveCsv } from '../save.js'
 import { client, isLoadingKeys, keepKey, keys, loadKeys, mayTry } from '../session.js'
 import { Dialog, Field } from '../ui/dialog.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, Problem } from '../ui/outcome.js'
 import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
 import { Button, Id, State, say, setTo, Time } from '../ui/values.js'
 
@@ -56,9 +56,9 @@ export function KeysPage() {
         <Button onClick={() => saveKeys(shown.value)}>CSV</Button>
         <Button onClick={load}>Reload</Button>
         {mayTry('keys:create') && (
-          <button type="button" class="main" onClick={setTo(isNew, true)}>
+          <Button class="main" onClick={setTo(isNew, true)}>
             New key
-          </button>
+          </Button>
         )}
       </ListBar>
       <Problem error={error.value} />

@@ -8,7 +8,7 @@ import { linkTo, param, setParams, verifierUrl } from '../location.js'
 import { saveCsv } from '../save.js'
 import { client, findKeyId, learnNames, nameOf } from '../session.js'
 import { readTime } from '../time.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, Problem } from '../ui/outcome.js'
 import { type Column, Table } from '../ui/table.js'
 import { Button, CopyButton, Facts, Named, Time } from '../ui/values.js'
 
@@ -138,15 +138,14 @@ export function LogPage() {
         <h1>Log</h1>
         <span class="count">{total.value?.toLocaleString('en') ?? '…'}</span>
         <span class="tools">
-          <button
-            type="button"
+          <Button
             aria-pressed={isLive}
             class={isLive ? 'live' : ''}
             disabled={isOne}
             onClick={() => setParams({ live: isLive ? undefined : '1' })}
           >
             Live
-          </button>
+          </Button>
           <Button onClick={() => saveEntries(entries.value)}>CSV</Button>
         </span>
       </div>

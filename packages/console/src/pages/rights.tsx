@@ -8,7 +8,7 @@ import { linkTo, param, setParams } from '../location.js'
 import { saveCsv } from '../save.js'
 import { client, learnNames } from '../session.js'
 import { readTime } from '../time.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, Problem } from '../ui/outcome.js'
 import { Button, Named } from '../ui/values.js'
 
 /** The actions that make or change an API key, and what a tenant's API keys can do at all. */

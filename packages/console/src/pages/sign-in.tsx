@@ -5,7 +5,7 @@ import { useEffect } from 'preact/hooks'
 import { place, takeLinkKey, verifierUrl } from '../location.js'
 import { isOperator } from '../operator.js'
 import { endProblem, type Offer, offeredKey, readLink, session, signIn } from '../session.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, Problem } from '../ui/outcome.js'
 import { Button } from '../ui/values.js'
 
 export function SignIn() {
@@ -60,9 +60,9 @@ export function SignIn() {
           </p>
         )}
         <p class="actions">
-          <button type="button" class="main" disabled={isBusy.value} onClick={() => run(offered.accept)}>
+          <Button class="main" disabled={isBusy.value} onClick={() => run(offered.accept)}>
             Sign in
-          </button>
+          </Button>
           <Button onClick={decline}>Cancel</Button>
         </p>
         <Problem error={error.value} />

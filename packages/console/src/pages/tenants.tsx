@@ -13,8 +13,7 @@ import {
 } from '../operator.js'
 import { saveCsv } from '../save.js'
 import { Dialog, Field, findChanges } from '../ui/dialog.js'
-import { NewSecret } from '../ui/new-secret.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, NewSecret, Problem } from '../ui/outcome.js'
 import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
 import { Button, checkInto, Facts, Id, State, say, setTo, Time } from '../ui/values.js'
 
@@ -72,9 +71,9 @@ export function TenantsPage() {
       >
         <Button onClick={() => saveTenants(shown.value)}>CSV</Button>
         <Button onClick={load}>Reload</Button>
-        <button type="button" class="main" onClick={setTo(isNew, true)}>
+        <Button class="main" onClick={setTo(isNew, true)}>
           New tenant
-        </button>
+        </Button>
       </ListBar>
       <Problem error={error.value} />
       {tampered.value.length > 0 && (
@@ -115,9 +114,9 @@ function Opened({ tenant, onChanged }: { tenant: OperatorsTenant; onChanged(): P
   const act = useSignal<Act | undefined>(undefined)
   const { tenant_id, envelope_only, monthly_encrypt_quota, status } = tenant
   const button = (name: Act, text: string, tone = '') => (
-    <button type="button" class={tone} onClick={setTo(act, name)}>
+    <Button class={tone} onClick={setTo(act, name)}>
       {text}
-    </button>
+    </Button>
   )
   return (
     <>

@@ -6,7 +6,7 @@ import uPlot from 'uplot'
 import { linkTo, param, setParams } from '../location.js'
 import { saveCsv } from '../save.js'
 import { client } from '../session.js'
-import { attempt, Problem } from '../ui/problem.js'
+import { attempt, Problem } from '../ui/outcome.js'
 import { type Column, PlainTable } from '../ui/table.js'
 import { Button, Named } from '../ui/values.js'
 import 'uplot/dist/uPlot.min.css'
@@ -205,27 +205,21 @@ function Totals({ usage: { operations, unrecorded, by_api_key } }: { usage: Usag
         </tbody>
       </table>
       <h2>Today by API key</h2>
-      {by_api_key.length === 0 ? (
-        <p class="empty">No API key opened or hashed anything today.</p>
-      ) : (
-        <PlainTable
-          label="Today by API key"
-          rows={by_api_key}
-          columns={TODAY}
-          keyOf={({ api_key_id, kind }) => `${api_key_id} ${kind}`}
-        />
-      )}
+      <PlainTable
+        label="Today by API key"
+        rows={by_api_key}
+        columns={TODAY}
+        keyOf={({ api_key_id, kind }) => `${api_key_id} ${kind}`}
+        empty="No API key opened or hashed anything today."
+      />
       <h2>Refused</h2>
-      {refused.length === 0 ? (
-        <p class="empty">No call was refused.</p>
-      ) : (
-        <PlainTable
-          label="Refused calls"
-          rows={refused}
-          columns={REFUSED}
-          keyOf={({ day, api_key_id, kind, ip_address }) => `${day} ${api_key_id} ${kind} ${ip_address}`}
-        />
-      )}
+      <PlainTable
+        label="Refused calls"
+        rows={refused}
+        columns={REFUSED}
+        keyOf={({ day, api_key_id, kind, ip_address }) => `${day} ${api_key_id} ${kind} ${ip_address}`}
+        empty="No call was refused."
+      />
     </>
   )
 }

@@ -3,7 +3,7 @@ import { visible } from '@eaas/protocol'
 import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { attempt, Problem } from './problem.js'
+import { attempt, Problem } from './outcome.js'
 import { Button, typeInto } from './values.js'
 
 interface DialogProps {

@@ -135,8 +135,9 @@ function Head<Row>({ columns }: { columns: readonly Column<Row>[] }) {
   )
 }
 
-/** A table of few rows, all of which are in the document. */
-export function PlainTable<Row>({ label, rows, columns, keyOf }: TableProps<Row>) {
+/** A table of few rows, all of which are in the document; or what `empty` says if there are none. */
+export function PlainTable<Row>({ label, rows, columns, keyOf, empty }: TableProps<Row> & { empty?: string }) {
+  if (rows.length === 0 && empty !== undefined) return <p class="empty">{empty}</p>
   return (
     <table class="plain" aria-label={label}>
       <Head columns={columns} />

@@ -1,7 +1,7 @@
 /** Times, ids, names and states, as every page shows them. */
 import { visible } from '@eaas/protocol'
 import { computed, type Signal, signal } from '@preact/signals'
-import type { ComponentChildren, TargetedEvent } from 'preact'
+import type { ComponentChildren, ComponentProps, TargetedEvent } from 'preact'
 import { param } from '../location.js'
 import { nameOf } from '../session.js'
 import { describeAge, writeExact } from '../time.js'
@@ -15,12 +15,9 @@ setInterval(() => {
 }, MINUTE_MS)
 const isUtc = computed(() => param('utc') !== '')
 
-export function Button({ onClick, children }: { onClick(): unknown; children: ComponentChildren }) {
-  return (
-    <button type="button" onClick={onClick}>
-      {children}
-    </button>
-  )
+/** A button that submits no form. */
+export function Button(props: ComponentProps<'button'>) {
+  return <button type="button" {...props} />
 }
 
 /** A time relative to now, with the exact one on hover. */
@@ -45,9 +42,9 @@ export function CopyButton({ text, shown, label }: { text: string; shown: string
     say('copied')
   }
   return (
-    <button type="button" class="id" title={text} aria-label={label} onClick={copy}>
+    <Button class="id" title={text} aria-label={label} onClick={copy}>
       {shown}
-    </button>
+    </Button>
   )
 }
 

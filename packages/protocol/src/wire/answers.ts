@@ -1,6 +1,6 @@
 /** The answers of the API; they ignore unknown fields. What most pages get, `page-answers.ts` reads without zod. */
 import * as z from 'zod/mini'
-import { ACTIONS } from '../actions.js'
+import { ACTIONS } from '../entry-names.js'
 import { PERMISSIONS } from '../names.js'
 import type { OperationId } from '../routes.js'
 import { AnswerError } from './page-answers.js'

@@ -1,10 +1,9 @@
 /** The query strings of the API, by `operationId`, parsed strictly; they refuse unknown parameters. */
 import * as z from 'zod/mini'
-import { ACTIONS } from '../actions.js'
 import { foldUuid } from '../bytes.js'
+import { ACTIONS, ON_BEHALF_OF } from '../entry-names.js'
 import { readDistinctJson } from '../json.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
-import { ON_BEHALF_OF } from '../on-behalf-of.js'
 import { parseRfc3339 } from '../rfc3339.js'
 import type { OperationId } from '../routes.js'
 import { isWrapContext, PURPOSES } from '../wrapped-key-v2.js'

@@ -1,9 +1,8 @@
 /** The request bodies of the API, by `operationId` in `BODIES`. They ignore unknown fields. */
 import * as z from 'zod/mini'
 import { IV_BYTES, KEY_BYTES } from '../aead.js'
-import { limitsSomething } from '../budgets.js'
+import { isRecordable, limitsSomething } from '../api-key-limits.js'
 import { encodeBase64, foldUuid, isBase64, isUuid, isWellFormed } from '../bytes.js'
-import { isRecordable } from '../key-list.js'
 import {
   MAX_ALLOWED_IPS,
   MAX_BATCH_ELEMENTS,

@@ -1,6 +1,7 @@
 /** Ids that PostgreSQL makes by a default, which an adapter evaluates before the insert: values are bound to them. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
+import { refuseAlways } from './refusals.js'
 
 /** Runs SQL as text, without parameters. */
 export type RunSql = (sql: string) => Promise<readonly unknown[]>
@@ -119,14 +120,4 @@ export function quoteName(table: string, schema?: string | null): string {
     .flat()
     .map((name) => `"${name.replaceAll('"', '""')}"`)
     .join('.')
-}
-
-/** Refuses to bind values to a column whose value is not known before the insert. */
-export function refuseUnbindable(model: string, column: string, why: string, hint: string): never {
-  throw new InvalidInputError(`${model}: values cannot be bound to ${column}: ${why}`, hint)
-}
-
-/** Refuses to bind values to a `generated always as identity` column whose value the ORM cannot insert. */
-export function refuseAlways(model: string, column: string, hint: string): never {
-  refuseUnbindable(model, column, 'the database makes it, and takes no value for it', hint)
 }

@@ -51,3 +51,13 @@ export function refuseCount(): never {
 export function refuseCall(call: string, hint: string): never {
   throw new InvalidInputError(`${call} is not supported where fields are encrypted`, hint)
 }
+
+/** Refuses to bind values to a column whose value is not known before the insert. */
+export function refuseUnbindable(model: string, column: string, why: string, hint: string): never {
+  throw new InvalidInputError(`${model}: values cannot be bound to ${column}: ${why}`, hint)
+}
+
+/** Refuses to bind values to a `generated always as identity` column whose value the ORM cannot insert. */
+export function refuseAlways(model: string, column: string, hint: string): never {
+  refuseUnbindable(model, column, 'the database makes it, and takes no value for it', hint)
+}

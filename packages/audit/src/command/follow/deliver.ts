@@ -7,7 +7,7 @@ import { readKeptPath, readWhole } from '../options.js'
 import { type Cursor, readCursor, writeCursor } from './cursor.js'
 import { FORMATS, type Format, toMessage } from './message.js'
 import { untilDone } from './request.js'
-import { openSink, ReaderGoneError, type Receiver } from './sink.js'
+import { openSink, ReaderGoneError, type Receiver } from './sinks.js'
 
 /** Between two reads of the logs, in milliseconds: if there was nothing new, and if there were entries. */
 const POLL_MS = 1_000

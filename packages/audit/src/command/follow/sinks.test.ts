@@ -10,8 +10,7 @@ import type { ExportedEntry } from '../../verify/read-export.js'
 import { CommandError } from '../files.js'
 import { toMessage } from './message.js'
 import { TryAgainError } from './request.js'
-import { httpSink } from './sink.js'
-import { syslogSink } from './syslog-sink.js'
+import { httpSink, syslogSink } from './sinks.js'
 
 /** Long enough for every receiver that answers, since only one that hangs is waited for. */
 const HANGS_MS = 300

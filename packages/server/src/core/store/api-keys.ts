@@ -17,7 +17,7 @@ export interface ApiKeyRow {
   allowed_ips: string[]
   /** the ids and folders that it is limited to; null if it may use all keys */
   keys: string[] | null
-  /** what it may open and hash, as text (protocol/budgets.ts); null if it has no budget */
+  /** what it may open and hash, as text (protocol/api-key-limits.ts); null if it has no budget */
   budgets: string | null
   expires_at: string | null
   revoked_at: string | null

@@ -1,6 +1,9 @@
-/** Shows why a call failed: what the service says about it, and the id by which its operator finds it. */
+/** What an action led to: the error of a call, or an API key that is shown this once. */
+
+import { visible } from '@eaas/protocol'
 import { isEaasError } from '@eaas/sdk'
 import type { Signal } from '@preact/signals'
+import { Button, say } from './values.js'
 
 export function Problem({ error }: { error: unknown }) {
   if (error === undefined) return null
@@ -36,4 +39,31 @@ export async function attempt(error: Signal<unknown>, work: () => Promise<unknow
     error.value = thrown
     return false
   }
+}
+
+interface NewSecretProps {
+  made: { name: string; secret: string }
+  onStored(): void
+}
+
+export function NewSecret({ made: { name, secret }, onStored }: NewSecretProps) {
+  const copy = async () => {
+    await navigator.clipboard.writeText(secret)
+    say('copied')
+  }
+  return (
+    <section class="secret">
+      <h1>{visible(name)}</h1>
+      <p>The API key is shown only this once. The server keeps only a digest of it.</p>
+      <p>
+        <output>{secret}</output>
+      </p>
+      <p class="actions">
+        <Button class="main" onClick={copy}>
+          Copy
+        </Button>
+        <Button onClick={onStored}>I stored it</Button>
+      </p>
+    </section>
+  )
 }

@@ -1,14 +1,66 @@
-/** Sends batches as syslog messages (RFC 5424) over TCP or TLS, each with its length before it (RFC 6587 3.4.1, RFC 5425). */
+/** Where a follower delivers batches: standard output, a collector over HTTP, or syslog. */
+
 import { connect, isIP, type Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { connect as connectTls } from 'node:tls'
 import { CommandError } from '../files.js'
 import { isRefusal, type Message } from './message.js'
-import { TryAgainError } from './request.js'
-import type { Sink } from './sink.js'
+import { readAddress, readToken, send, TryAgainError, withoutQuery } from './request.js'
 
-/** How long a connection may be idle, in milliseconds. */
+/** How long a collector may take to answer, and a connection of syslog may be idle. */
 const PATIENCE_MS = 20_000
+/** The collector accepts only smaller bodies. */
+const TOO_LARGE = 413
+
+/** Delivers a whole batch. @throws TryAgainError if not all was taken; CommandError if trying again would not help */
+export type Sink = (batch: readonly Message[]) => Promise<void>
+
+export type Receiver = { http?: string; tokenFile?: string; syslog?: string; tls: boolean }
+
+export function openSink({ http, tokenFile, syslog, tls }: Receiver): Sink {
+  if (http !== undefined) return httpSink(http, tokenFile)
+  return syslog === undefined ? standardOutput : syslogSink(syslog, { tls })
+}
+
+/** Posts batches as NDJSON to a collector; reads the token from `tokenFile` for each attempt. @throws CommandError */
+export function httpSink(address: string, tokenFile: string | undefined, patienceMs = PATIENCE_MS): Sink {
+  const url = readAddress(address, { given: '--http', secret: '--token-file' })
+  const post: Sink = async (batch) => {
+    const response = await send(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      token: tokenFile === undefined ? undefined : await readToken(tokenFile),
+      body: batch.map(lineOf).join(''),
+      signal: AbortSignal.timeout(patienceMs),
+    })
+    await response.body?.cancel().catch(() => undefined)
+    if (response.ok) return
+    if (response.status === TOO_LARGE && batch.length > 1) {
+      const half = batch.length >> 1
+      await post(batch.slice(0, half))
+      return post(batch.slice(half))
+    }
+    throw new CommandError(`${withoutQuery(url)} answered ${response.status}, which another attempt would not change`)
+  }
+  return post
+}
+
+export class ReaderGoneError extends Error {
+  override readonly name = 'ReaderGoneError'
+}
+
+/** Writes lines to standard output; they count as taken once they have left this process. */
+const standardOutput: Sink = (batch) =>
+  new Promise((resolve, reject) => {
+    process.stdout.write(batch.map(lineOf).join(''), (error) =>
+      error ? reject(new ReaderGoneError('nobody reads standard output')) : resolve(),
+    )
+  })
+
+function lineOf({ text }: Message): string {
+  return `${text}\n`
+}
+
 /** How long at least a connection stays open once everything was sent, in milliseconds. */
 const LINGER_MS = 100
 /** RFC 5424 6.2.1: facility "log audit", severities "warning" and "informational". */
@@ -17,13 +69,14 @@ const WARNING = 4
 const INFORMATIONAL = 6
 
 /**
- * Creates the sink. Syslog has no acknowledgement, so each batch has its own connection: the sink ends it, and the
+ * Sends batches as syslog messages (RFC 5424) over TCP or TLS, each with its length before it (RFC 6587 3.4.1, RFC 5425).
+ * Syslog has no acknowledgement, so each batch has its own connection: the sink ends it, and the
  * receiver's end shows that its process has read everything. A receiver that dies before that resets the connection.
  * One that closes without reading, as a balancer without a backend does, ends first: the sink waits a while for that.
  * @throws CommandError if the address is malformed
  */
 export function syslogSink(address: string, { tls = false, patienceMs = PATIENCE_MS } = {}): Sink {
-  const { host, port } = readAddress(address)
+  const { host, port } = readReceiver(address)
   const open = (): Socket =>
     tls
       ? connectTls({ host, port, ...(isIP(host) ? {} : { servername: host }) })
@@ -70,7 +123,7 @@ const OWN_NAME =
     .replace(/[^\x21-\x7e]/g, '')
     .slice(0, 255) || '-'
 
-function readAddress(address: string): { host: string; port: number } {
+function readReceiver(address: string): { host: string; port: number } {
   const [, bracketed, plain, port = ''] = /^(?:\[([\da-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/i.exec(address) ?? []
   const host = bracketed ?? plain
   if (host === undefined || Number(port) < 1 || Number(port) > 65_535)

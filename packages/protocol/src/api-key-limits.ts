@@ -1,5 +1,6 @@
-/** The keys that an API key is limited to (chain.md 13): ids, and folders of names such as `customers/*`. Pure. */
+/** What an API key is limited to, apart from its permissions: keys, budgets and addresses. Pure. */
 import { encodeUtf8 } from './bytes.js'
+import type { LogAction } from './entry-names.js'
 import { MAX_LISTED_KEYS_BYTES } from './limits.js'
 
 /** null if an API key is not limited, empty if it may use no key */
@@ -76,4 +77,64 @@ export function readKeyList(text: unknown): KeyList | undefined {
 /** Whether a list is short enough for an entry of the log to hold it twice: before a change and after it. */
 export function isRecordable(list: readonly string[]): boolean {
   return encodeUtf8(JSON.stringify(writeKeyList(list))).length <= MAX_LISTED_KEYS_BYTES
+}
+
+/** Unwraps include values that server mode decrypts, and index secrets. */
+export const BUDGET_KINDS = ['unwrap', 'hash'] as const
+export type BudgetKind = (typeof BUDGET_KINDS)[number]
+/** The actions that count as an unwrap: each hands out a secret or a value. */
+export const COUNTED_AS_UNWRAP: readonly LogAction[] = ['key.unwrap', 'decrypt', 'key.index_secret']
+export const BUDGET_WINDOWS = ['minute', 'day'] as const
+export type BudgetWindow = (typeof BUDGET_WINDOWS)[number]
+
+/** How many in each window; an absent member means no limit. */
+export interface Budget {
+  per_minute?: number | undefined
+  per_day?: number | undefined
+}
+
+export interface Budgets {
+  unwrap?: Budget | undefined
+  hash?: Budget | undefined
+  /** refuses by default, until the window ends */
+  when_over?: 'refuse' | 'expire' | undefined
+}
+
+export function limitsSomething(budgets: Budgets): boolean {
+  return BUDGET_KINDS.some((kind) => Object.values(budgets[kind] ?? {}).some((limit) => limit !== undefined))
+}
+
+/** As rows and entries record them (row-mac.md 1): JSON whose members are sorted. */
+export function writeBudgets({ unwrap, hash, when_over }: Budgets): string {
+  const sorted = (budget: Budget | undefined) => budget && { per_day: budget.per_day, per_minute: budget.per_minute }
+  return JSON.stringify({ hash: sorted(hash), unwrap: sorted(unwrap), when_over })
+}
+
+// A row's budgets are read once while its API key is in memory; their texts are few.
+const read = new Map<string, Budgets>()
+const MOST_READ = 1_000
+
+/** Reads the budgets of a row or an entry that the server wrote. @throws SyntaxError */
+export function readBudgets(text: string): Budgets {
+  const known = read.get(text)
+  if (known) return known
+  const budgets: Budgets = JSON.parse(text)
+  if (read.size >= MOST_READ) read.clear()
+  read.set(text, budgets)
+  return budgets
+}
+
+/** What limits the use of an API key apart from its permissions and keys; null and an empty list are no limit. */
+export interface UseLimits {
+  readonly expires_at: string | null
+  readonly allowed_ips: readonly string[]
+  readonly budgets: string | null
+}
+
+/** Whether an API key may be used more widely under other limits: a caller who loosens them grants what it may do. */
+export function loosens(before: UseLimits, after: UseLimits): boolean {
+  const { expires_at, allowed_ips, budgets } = before
+  const lasts = expires_at !== null && (after.expires_at === null || after.expires_at > expires_at)
+  const isOpen = after.allowed_ips.length === 0 || after.allowed_ips.some((range) => !allowed_ips.includes(range))
+  return lasts || (allowed_ips.length > 0 && isOpen) || (budgets !== null && after.budgets !== budgets)
 }

@@ -1,6 +1,6 @@
-// Names that look alike in a list, and lines that a terminal would obey.
+// Names that look alike in a list, lines that a terminal would obey, and files that were not written.
 import { describe, expect, it } from 'vitest'
-import { visible, visibleLine } from './visible.js'
+import { explainUnwritten, visible, visibleLine } from './messages.js'
 
 describe('what is hidden in a text', () => {
   it.each([
@@ -37,5 +37,23 @@ describe('a line of output', () => {
   it('of JSON keeps its meaning', () => {
     const value = { name: 'a\u200b\u{e0061}\ud800 \u00a0' }
     expect(JSON.parse(visibleLine(JSON.stringify(value)))).toEqual(value)
+  })
+})
+
+describe('a file that was not written', () => {
+  it('says what is full, and that nothing was written', () => {
+    const error = Object.assign(new Error('no space left on device'), { code: 'ENOSPC', syscall: 'write' })
+    expect(explainUnwritten('/etc/eaas/kit.age', error)).toBe(
+      '/etc/eaas/kit.age cannot be written (ENOSPC), and nothing was. Its disk is full: make room there, or name another path.',
+    )
+  })
+
+  it.each([
+    { code: 'ECONNREFUSED', syscall: 'connect' },
+    { code: 'EPIPE', syscall: 'write' },
+    { code: 'ECONNRESET', syscall: 'write' },
+  ])('is not blamed for what failed while its text was made: $syscall $code', (failure) => {
+    const error = Object.assign(new Error('failed'), failure)
+    expect(() => explainUnwritten('/etc/eaas/kit.age', error)).toThrow(error)
   })
 })

@@ -1,0 +1,69 @@
+/** Texts for people: what callers chose in a safe form, counts with nouns, and why a file cannot be read or written. Pure. */
+
+/** What is invisible, what a terminal obeys or reorders by, blanks of other kinds, lone surrogates. */
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu
+const BLANKS = /^ +| +$| {2,}/g
+
+/** Escapes what is hidden in a text as JSON would, so that two texts that differ look different. */
+export function visible(text: string): string {
+  return visibleLine(text).replace(BLANKS, escapeUnits)
+}
+
+/** Does the same for a line of output, but keeps its plain spaces. A line of JSON keeps its meaning. */
+export function visibleLine(line: string): string {
+  return line.replace(HIDDEN, escapeUnits)
+}
+
+function escapeUnits(text: string): string {
+  return Array.from({ length: text.length }, (_, at) => {
+    return `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`
+  }).join('')
+}
+
+/** Lists texts without those that have a condition which is false: `listTexts(first, isNew && 'new')`. */
+export function listTexts(...texts: readonly (string | readonly string[] | false | undefined)[]): string[] {
+  return texts.flat().filter((text) => typeof text === 'string')
+}
+
+/** Quotes a word for a POSIX shell if needed. */
+export function quoteWord(word: string): string {
+  return /^[\w@%+:,./=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
+
+/** Writes a number of things, as in `1 key` and `2 keys`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`
+}
+
+export const PATH_REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not open it',
+  EISDIR: 'it is a directory, and must be a file',
+  ELOOP: 'its symbolic links form a circle',
+  ENAMETOOLONG: 'the name is too long',
+  ENOENT: 'it does not exist',
+  ENOTDIR: 'a part of the path is no directory',
+  EPERM: 'this user may not open it',
+}
+
+interface SystemError extends Error {
+  code?: string | undefined
+  syscall?: string | undefined
+}
+
+/** Says that a file was not written, why, and what to do. Rethrows errors from elsewhere. */
+export function explainUnwritten(path: string, error: SystemError): string {
+  const { code, syscall } = error
+  if (code === undefined || syscall === undefined || !isOfFile(code, syscall)) throw error
+  const what = `${path} cannot be written (${code}), and nothing was.`
+  if (code === 'ENOSPC' || code === 'EDQUOT') return `${what} Its disk is full: make room there, or name another path.`
+  return `${what} Name a path in a folder that exists and that you may write to.`
+}
+
+/** Other than write. */
+const CREATING = ['open', 'mkdir', 'fsync', 'link', 'copyfile', 'rename']
+/** Which a write to a file can have and a write to a connection cannot. */
+const UNWRITTEN = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS']
+
+function isOfFile(code: string, syscall: string): boolean {
+  return syscall === 'write' ? UNWRITTEN.includes(code) : CREATING.includes(syscall)
+}
