@@ -1,10 +1,28 @@
-// Reads a table's columns from the description of the schema, without a database.
-import { cpSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+// Reads the migrations and the description of the schema, without a database.
+import { createHash } from 'node:crypto'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const FOLDER = new URL('../../../packages/server/migrations/', import.meta.url)
+
+/** A folder for each release, with the digests of its migrations, and of each back end what test/custody/released-state.ts wrote. */
+export const RELEASED = fileURLToPath(new URL('../../fixtures/released/', import.meta.url))
+export const DIGESTS = 'migrations.sha256'
+
+/** Returns the sha256 of each migration, in the order in which they run, as sha256sum prints them. */
+export function digestMigrations(): string {
+  const names = readdirSync(FOLDER).filter((name) => name.endsWith('.sql'))
+  const digest = (name: string) =>
+    createHash('sha256')
+      .update(readFileSync(new URL(name, FOLDER)))
+      .digest('hex')
+  return names
+    .sort()
+    .map((name) => `${digest(name)}  ${name}\n`)
+    .join('')
+}
 
 /** Makes a folder with the server's migrations and a later one; the caller removes it. */
 export function withMigration(sql: string): URL {
