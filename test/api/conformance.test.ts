@@ -1,6 +1,6 @@
 // The conformance kit against a real server over HTTP: ours passes, and one that breaks a rule does not.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { CASES } from '../../packages/conformance/src/cases.js'
+import { CASES } from '../../packages/conformance/src/suite.js'
 import { runKit } from '../../packages/conformance/src/test-support/command.js'
 import { answering, type Break, hearing, startBroken } from '../support/service/breaking.js'
 import { type Service, startService } from '../support/service/service.js'

@@ -1,12 +1,13 @@
 // The command line: its exit codes, its reports, and what it leaves behind.
 import { setTimeout } from 'node:timers/promises'
+import { ROUTES } from '@eaas/protocol'
 import { createClient } from '@eaas/sdk'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { answering, breaking, type Call } from '../../../test/support/service/breaking.js'
 import { type Service, startService } from '../../../test/support/service/service.js'
-import { nameOf } from './cases/case.js'
-import { CASES } from './cases.js'
+import { callsIn } from './cases/case.js'
 import { run } from './run.js'
+import { CASES } from './suite.js'
 import { runKit } from './test-support/command.js'
 
 const HASH = '--only=^hash: (answers one|differs)'
@@ -263,8 +264,10 @@ describe('the command', () => {
 
 describe('the cases', () => {
   it('have names of their own, which cite operations of the API', () => {
-    const names = CASES.map(nameOf)
+    const names = CASES.map(([name]) => name)
     expect(new Set(names).size).toBe(names.length)
     expect(names.filter((name) => name.includes('\n'))).toEqual([])
+    const calls = [...Object.keys(ROUTES), 'every call']
+    expect(names.flatMap(callsIn).filter((call) => !calls.includes(call))).toEqual([])
   })
 })

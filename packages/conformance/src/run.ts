@@ -4,10 +4,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
 import { Command, CommanderError } from 'commander'
-import { nameOf } from './cases/case.js'
-import { CASES } from './cases.js'
 import type { Fetch } from './session.js'
-import { openSession, type Result, runCases, UnreadyError } from './suite.js'
+import { CASES, openSession, type Result, runCases, UnreadyError } from './suite.js'
 
 const PASSED = 0
 const FAILED = 1
@@ -88,7 +86,7 @@ async function test(text: string, options: Options, io: Io): Promise<number> {
   if (options.apiKeyFile === undefined) throw new UsageError("required option '--api-key-file <file>' not specified")
   const url = readUrl(text, options.allowInsecure)
   const only = readPattern(options.only)
-  const cases = CASES.filter((one) => only.test(nameOf(one)))
+  const cases = CASES.filter(([name]) => only.test(name))
   if (cases.length === 0) throw new UsageError('--only: no case has such a name')
   const json = readNewFile(io.folder, options.json)
   const apiKey = await readApiKey(resolve(io.folder, readFileName('--api-key-file', options.apiKeyFile)))

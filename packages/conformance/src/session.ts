@@ -30,22 +30,7 @@ export interface Answer {
 
 type Body<Id extends OperationId> = Id extends keyof wire.Answers ? wire.Answers[Id] : undefined
 
-export interface Session {
-  send(method: string, path: string, said?: Said): Promise<Answer>
-  call(operation: OperationId, said?: Said): Promise<Answer>
-  /** Makes a call that must succeed; returns its body, unchecked. @throws Fault */
-  ok<Id extends OperationId>(operation: Id, said?: Said): Promise<Body<Id>>
-  /** Makes a call that must be refused; returns the answer. @throws Fault unless `refused` is `status code` */
-  refused(operation: OperationId, said: Said, refused: string): Promise<Answer>
-  newKey(): Promise<wire.Key>
-  newApiKey(fields: object): Promise<wire.NewApiKey>
-  /** Returns a name that no key of the tenant has. */
-  newName(separator?: string): string
-  readonly isOpen: boolean // Whether server mode is open to the tenant
-  wait(ms: number): Promise<void>
-  /** Destroys the keys of the run, and revokes its API keys; returns what is left. */
-  cleanUp(): Promise<string[]>
-}
+export type Session = ReturnType<typeof createSession>
 
 export interface SessionOptions {
   baseUrl: string
@@ -61,13 +46,7 @@ function randomLetters(): string {
   return String.fromCharCode(...randomBytes(8).map((byte) => 97 + (byte % 26)))
 }
 
-export function createSession({
-  baseUrl,
-  apiKey,
-  isOpen,
-  fetch = globalThis.fetch,
-  ...options
-}: SessionOptions): Session {
+export function createSession({ baseUrl, apiKey, isOpen, fetch = globalThis.fetch, ...options }: SessionOptions) {
   const run = `conformance ${randomLetters()}`
   const keys = new Map<string, string>()
   const apiKeys = new Set<string>()
@@ -128,6 +107,7 @@ export function createSession({
     return status === 'active' && name.toLowerCase().startsWith(run) // some cases write their name in upper case
   }
 
+  /** Makes a call that must succeed; returns its body, unchecked. @throws Fault */
   async function ok<Id extends OperationId>(operation: Id, said?: Said): Promise<Body<Id>> {
     const { status, body } = await call(operation, said)
     if (status < 200 || status > 299)
@@ -142,20 +122,23 @@ export function createSession({
   }
 
   return {
+    /** Whether server mode is open to the tenant. */
     isOpen,
     send,
     call,
     ok,
-    async refused(operation, said, refused) {
+    /** Makes a call that must be refused; returns the answer. @throws Fault unless `refused` is `status code` */
+    async refused(operation: OperationId, said: Said, refused: string): Promise<Answer> {
       const answer = await call(operation, said)
       const got = answer.status < 300 ? `${answer.status}` : refusalOf(answer.status, answer.body)
       if (got !== refused) throw new Fault(`${operation} of ${show(said)}: expected ${refused}, got ${got}`)
       return answer
     },
     newKey: () => ok('createKey', { body: { name: newName() } }),
-    newApiKey: (fields) => ok('createApiKey', { body: { name: newName(), ...fields } }),
+    newApiKey: (fields: object) => ok('createApiKey', { body: { name: newName(), ...fields } }),
     newName,
-    wait: options.wait ?? ((ms) => new Promise((resolve) => setTimeout(resolve, ms))),
+    wait: options.wait ?? ((ms: number) => new Promise((resolve) => setTimeout(resolve, ms))),
+    /** Destroys the keys of the run, and revokes its API keys; returns what is left. */
     async cleanUp() {
       isCleaning = true
       const left = await findLost()
@@ -165,6 +148,7 @@ export function createSession({
     },
   }
 
+  /** Returns a name that no key of the tenant has. */
   function newName(separator = ' '): string {
     names += 1
     return `${run}${separator}${names}`

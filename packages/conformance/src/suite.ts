@@ -1,7 +1,26 @@
 /** Runs cases one after another: checks first that the API key may do all of them, and cleans up at the end. */
 import { findMissingPermission, PERMISSIONS, type wire } from '@eaas/protocol'
-import { type Case, Fault, nameOf, redact, Skip } from './cases/case.js'
+import { ANSWER_CASES, CLOSED_CASES, PERMISSION_CASES, STATE_CASES } from './cases/answers.js'
+import { API_KEY_CASES } from './cases/api-keys.js'
+import { AUDIT_CASES } from './cases/audit.js'
+import { type Case, callsIn, Fault, redact, Skip } from './cases/case.js'
+import { EVERY_CALL_CASES } from './cases/every-call.js'
+import { KEY_CASES } from './cases/keys.js'
+import { VALUE_CASES } from './cases/values.js'
 import { type Answer, createSession, refusalOf, type Session, type SessionOptions } from './session.js'
+
+/** All cases, in the order in which they run. */
+export const CASES: readonly Case[] = [
+  ...Object.entries(EVERY_CALL_CASES),
+  ...ANSWER_CASES,
+  ...PERMISSION_CASES,
+  ...Object.entries(KEY_CASES),
+  ...STATE_CASES,
+  ...Object.entries(VALUE_CASES),
+  ...CLOSED_CASES,
+  ...Object.entries(API_KEY_CASES),
+  ...Object.entries(AUDIT_CASES),
+]
 
 /** Thrown where a run cannot begin: the server does not answer, or the API key may not do what the run needs. */
 export class UnreadyError extends Error {
@@ -46,17 +65,17 @@ export async function runCases(
   { cases, signal, onResult }: { cases: readonly Case[]; signal?: AbortSignal; onResult?: (result: Result) => void },
 ): Promise<Result[]> {
   const results: Result[] = []
-  for (const one of cases) {
-    const outcome = await runCase(session, one)
+  for (const [name, run] of cases) {
+    const outcome = await runCase(session, run)
     if (signal?.aborted) break
-    const result = { name: nameOf(one), operations: one.of, ...outcome }
+    const result = { name, operations: callsIn(name), ...outcome }
     results.push(result)
     onResult?.(result)
   }
   return results
 }
 
-async function runCase(session: Session, { run }: Case): Promise<Pick<Result, 'outcome' | 'message'>> {
+async function runCase(session: Session, run: Case[1]): Promise<Pick<Result, 'outcome' | 'message'>> {
   try {
     await run(session)
     return { outcome: 'passed' }

@@ -42,8 +42,8 @@ export function verifierUrl(entry?: number): string {
   return `${location.pathname.replace(/\/$/, '')}/verify${entry === undefined ? '' : `#entry=${entry}`}`
 }
 
-export function goTo(page: string, params: Readonly<Record<string, string | undefined>> = {}): void {
-  location.hash = linkTo(page, params)
+export function goTo(page: string): void {
+  location.hash = linkTo(page)
 }
 
 /** Changes parameters of the page that is shown, without a new step in the history. */

@@ -147,9 +147,9 @@ function valueIn({ sealed }: KnownTable, key: string, value: unknown): unknown {
 }
 
 /** Refuses an encrypted column in an expression, and rewrites the queries inside of it. */
-export function assertPlain(rewriting: Rewriting, part: unknown, refuse = refuseExpression): void {
-  assertNoSealed(rewriting.tables, part, refuse)
-  assertText(rewriting, part, refuse)
+export function assertPlain(rewriting: Rewriting, part: unknown): void {
+  assertNoSealed(rewriting.tables, part)
+  assertText(rewriting, part)
   rewriteBuilt(rewriting, part)
 }
 

@@ -3,7 +3,7 @@ import { pageOf, type Row } from '@eaas/sdk/adapter'
 import { type Column, getOperators, getOrderByOperators, type Table } from 'drizzle-orm'
 import { assertOrder, assertPlain, type Rewriting, rewrite } from './conditions.js'
 import { namesOf, within } from './rewriting.js'
-import { type Asked, areRight, assertNoWindow, numberOf, withoutSearches } from './searches.js'
+import { areRight, assertNoWindow, numberOf, withoutSearches } from './searches.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
 export type TableConfig = { columns: Record<string, Column>; relations: Record<string, { referencedTable: Table }> }
@@ -114,17 +114,8 @@ export function tableOf({ columns }: TableConfig): Table {
   return Object.values(columns)[0]?.table as Table
 }
 
-/** A query with searches by the indexes that find more rows than match. */
-interface Searched {
-  /** The query without its searches and its page, with the searched columns. */
-  config: QueryConfig
-  asked: readonly Asked[]
-  /** Returns the matching ones of the opened rows, in the page and with the columns of the query. */
-  filter(rows: Row[]): Row[]
-}
-
 /** Removes the searches from the condition of the outermost rows; undefined if there are none. */
-export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig): Searched | undefined {
+export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig) {
   const { where: given, limit, offset, ...others } = config
   const call = (part: unknown): unknown => (typeof part === 'function' ? part(of.columns, getOperators()) : part)
   const { rest, asked } = withoutSearches(tables, call(given))
@@ -135,9 +126,11 @@ export function takeSearched(tables: KnownTables, of: TableConfig, config: Query
   const selected = selectedColumns(of, config)
   const hidden = fields.filter((field) => !selected.includes(field))
   return {
+    /** The query without its searches and its page, with the searched columns. */
     config: { ...withColumns(others, hidden), where: rest },
     asked,
-    filter(rows) {
+    /** Returns the matching ones of the opened rows, in the page and with the columns of the query. */
+    filter(rows: Row[]) {
       const right = pageOf(rows, (row) => areRight(asked, (at) => row[fields[at] ?? '']), page)
       for (const row of right) for (const field of hidden) delete row[field]
       return right

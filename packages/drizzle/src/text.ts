@@ -6,7 +6,6 @@ import {
   type NamedRelations,
   namesInSql,
   quoteName,
-  refuseExpression,
   type SealedPlaces,
 } from '@eaas/sdk/adapter'
 import { Column, getTableName, is, Name, SQL, StringChunk, Table } from 'drizzle-orm'
@@ -29,8 +28,8 @@ export function assertNoWrite(tables: KnownTables, statement: SQL): void {
 }
 
 /** Checks the text of a part of a query; encrypted columns as objects are checked elsewhere. */
-export function assertText(within: TextScope, part: unknown, refuse = refuseExpression): void {
-  for (const text of textsOf(within, part)) assertSqlPart(text, within.relations, { hint: HINT, refuse })
+export function assertText(within: TextScope, part: unknown): void {
+  for (const text of textsOf(within, part)) assertSqlPart(text, within.relations, { hint: HINT })
 }
 
 /** The same for what rows are sorted or grouped by, where it may name `places` of the result. */

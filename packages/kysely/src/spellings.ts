@@ -30,22 +30,7 @@ import {
 
 export type Named = { table: SealedTable; node: Node }
 
-export interface Spellings {
-  /** Whether a backslash escapes the wildcards of `like`. */
-  readonly escapes: boolean
-  /** Call it before a write. @throws InvalidInputError if a trigger would change what is written */
-  assertNoTriggers(of: Named): Promise<void>
-  /** Makes the ids that PostgreSQL would make for rows to insert, if values are bound to them. */
-  makeIds(of: Named, rows: readonly Row[]): Promise<MadeIds>
-  /** Spells rows to insert as the database will return them. @throws InvalidInputError if that is unknown */
-  spell(of: Named, rows: readonly Row[]): Promise<Row[]>
-  /** Returns sealed values as the driver takes them: those of MySQL write an object as `[object Object]`. */
-  storable(table: SealedTable, sealed: Row): Row
-  /** Spells what an update gives for its row in the columns of `bind`; reads the row if the type leaves it open. */
-  spellBound(of: Named, bound: Row): Promise<Row>
-  /** Refuses rows to upsert if the database has one of them in another spelling. @throws InvalidInputError */
-  assertStored(of: Named, rows: readonly Row[]): Promise<void>
-}
+export type Spellings = ReturnType<typeof createSpellings>
 
 export interface Database {
   kind: 'postgres' | 'mysql' | 'sqlite' | 'sqlServer' | undefined
@@ -55,7 +40,7 @@ export interface Database {
 }
 
 /** @param run runs a query on the connection of the rewritten one, before it */
-export function createSpellings({ kind, known, ids }: Database, run: Run): Spellings {
+export function createSpellings({ kind, known, ids }: Database, run: Run) {
   const runText = (sql: string) => run(rawNode([sql]))
   const typesOf = async ({ table, node }: Named): Promise<ColumnTypes> => {
     const read = kind === 'postgres' ? readColumnTypes : kind === 'sqlite' ? readTextColumns : undefined
@@ -78,27 +63,33 @@ export function createSpellings({ kind, known, ids }: Database, run: Run): Spell
   }
 
   return {
+    /** Whether a backslash escapes the wildcards of `like`. */
     escapes: kind === 'postgres' || kind === 'mysql',
-    async assertNoTriggers({ table, node }) {
+    /** Call it before a write. @throws InvalidInputError if a trigger would change what is written */
+    async assertNoTriggers({ table, node }: Named) {
       if (kind === 'postgres') await assertWritable(runText, table, { table: pathOf(node) })
     },
-    async makeIds({ table, node }, rows) {
+    /** Makes the ids that PostgreSQL would make for rows to insert, if values are bound to them. */
+    async makeIds({ table, node }: Named, rows: readonly Row[]): Promise<MadeIds> {
       if (kind !== 'postgres') return { rows: [], isAlways: false }
       // A member of a JSON column is given with the column.
       const own = table.bind.filter((column) => table.columns.includes(column))
       const columns = own.map((column) => ({ name: column, column }))
       return makeLacking(ids, runText, { table: pathOf(node), columns, rows })
     },
-    async spell(of, rows) {
+    /** Spells rows to insert as the database will return them. @throws InvalidInputError if that is unknown */
+    async spell(of: Named, rows: readonly Row[]) {
       const types = await typesOf(of)
       return rows.map((row) => spellOne(of, types, row))
     },
-    storable({ stored }, sealed) {
+    /** Returns sealed values as the driver takes them: those of MySQL write an object as `[object Object]`. */
+    storable({ stored }: SealedTable, sealed: Row): Row {
       if (kind !== 'mysql') return sealed
       const json = stored.filter(({ column, holds }) => holds === 'json' && (sealed[column] ?? null) !== null)
       return { ...sealed, ...Object.fromEntries(json.map(({ column }) => [column, JSON.stringify(sealed[column])])) }
     },
-    async spellBound(of, bound) {
+    /** Spells what an update gives for its row in the columns of `bind`; reads the row if the type leaves it open. */
+    async spellBound(of: Named, bound: Row): Promise<Row> {
       const { bind, name } = of.table
       if (bind.some((column) => bound[column] === undefined)) return bound // refused, or bound to a member of a column
       const types = await typesOf(of)
@@ -107,7 +98,8 @@ export function createSpellings({ kind, known, ids }: Database, run: Run): Spell
       if (other) refuseSpelling(name, bind[0] ?? '', AS_READ)
       return { ...bound, ...stored }
     },
-    async assertStored(of, rows) {
+    /** Refuses rows to upsert if the database has one of them in another spelling. @throws InvalidInputError */
+    async assertStored(of: Named, rows: readonly Row[]) {
       const { bind, name } = of.table
       const types = await typesOf(of)
       if (bind.every((column) => isExact(types.get(column)))) return

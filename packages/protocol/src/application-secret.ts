@@ -1,5 +1,5 @@
-/** The application's secret (application-secret.md), mixed into the keys that come from a DEK. Bytes only. */
-import { concatBytes, encodeUtf8, FormatError, uuidBytes } from './bytes.js'
+/** The secrets that keys and index values come from beside a DEK: that of the application (application-secret.md), and of an index. */
+import { concatBytes, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 
 export const APPLICATION_SECRET_BYTES = 32
 
@@ -23,4 +23,9 @@ export function readSecretFlag({ application_secret: flag }: { application_secre
   if (flag === undefined) return {}
   if (flag === true) return { needsSecret: true }
   throw new FormatError('application_secret must be true, or absent')
+}
+
+/** Makes the `info` of HKDF for the index secret of a name (blind-index.md 4). */
+export function indexSecretInfo(name: string): Uint8Array {
+  return lengthPrefixed([encodeUtf8('eaas/index-secret/v1'), encodeUtf8(name)])
 }

@@ -10,20 +10,14 @@ export function createPieceCount(): () => boolean {
   return () => ++pieces > MAX_PIECES
 }
 
-export interface CollectedBytes {
-  add(bytes: Uint8Array): void
-  /** Not copied: more must not be added while they are used. */
-  bytes(): Uint8Array<ArrayBuffer>
-  /** Zeroes what was collected, which may hold a DEK, and begins again. */
-  clear(): void
-}
+export type CollectedBytes = ReturnType<typeof collectBytes>
 
 /** Collects bytes in one array that grows, however small the pieces are. Zeroes each that it outgrows. */
-export function collectBytes(): CollectedBytes {
+export function collectBytes() {
   let collected = new Uint8Array(0)
   let length = 0
   return {
-    add(bytes) {
+    add(bytes: Uint8Array) {
       const needed = length + bytes.length
       if (needed > collected.length) {
         const larger = new Uint8Array(Math.max(needed, 2 * collected.length))
@@ -34,7 +28,9 @@ export function collectBytes(): CollectedBytes {
       collected.set(bytes, length)
       length = needed
     },
+    /** Not copied: more must not be added while they are used. */
     bytes: () => collected.subarray(0, length),
+    /** Zeroes what was collected, which may hold a DEK, and begins again. */
     clear() {
       collected.fill(0)
       length = 0

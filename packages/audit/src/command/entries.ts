@@ -6,18 +6,7 @@ import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report
 import { describeLosses } from '../verify/accepted-rollbacks.js'
 import { createTimesReader, describeAhead } from '../verify/entry-times.js'
 import type { ExportedEntry } from '../verify/read-export.js'
-import {
-  EXIT_CODES,
-  exportsArgument,
-  JSON_OPTION,
-  judge,
-  PART,
-  readId,
-  readRepeated,
-  readTime,
-  VALID,
-  withKey,
-} from './options.js'
+import * as cli from './options.js'
 import { print, printJson, table } from './output.js'
 import { exitCode } from './verify.js'
 import { type Trusted, verifyFiles } from './verify-files.js'
@@ -49,29 +38,29 @@ export function addEntries(program: Command): void {
     .description(
       'Print the entries of an export that match all options. The exit code says whether the export is valid: the entries of an invalid one prove nothing.',
     )
-    .addArgument(exportsArgument())
-    .option('--key <id>', 'about this key', readId)
+    .addArgument(cli.exportsArgument())
+    .option('--key <id>', 'about this key', cli.readId)
     .option('--api-key <id>', 'of this API key, or system', readActor)
     .option('--user <name>', 'for this end user, as the application named them')
     .option('--without-user', 'for which no end user was named', false)
-    .option('--action <name>', 'of this action, such as key.unwrap; may be repeated', readRepeated)
-    .option('--context <name=value>', 'whose call stated this in its context; may be repeated', readRepeated)
-    .option('--metadata <name=value>', 'whose metadata has this; may be repeated', readRepeated)
+    .option('--action <name>', 'of this action, such as key.unwrap; may be repeated', cli.readRepeated)
+    .option('--context <name=value>', 'whose call stated this in its context; may be repeated', cli.readRepeated)
+    .option('--metadata <name=value>', 'whose metadata has this; may be repeated', cli.readRepeated)
     .option('--address <address>', `from this address; ${NO_ADDRESS}: without one`)
-    .option('--from <time>', 'from this time on, RFC 3339 with an offset', readTime)
-    .option('--to <time>', 'before this time', readTime)
+    .option('--from <time>', 'from this time on, RFC 3339 with an offset', cli.readTime)
+    .option('--to <time>', 'before this time', cli.readTime)
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .addHelpText(
       'after',
-      `${EXIT_CODES}\nPART is also the exit code if a clock dated entries after --to that may be from before it.`,
+      `${cli.EXIT_CODES}\nPART is also the exit code if a clock dated entries after --to that may be from before it.`,
     )
     .action(async (files: string[], options: EntriesCommand, command: Command) => {
       if (options.withoutUser && options.user !== undefined)
         command.error("error: '--user' and '--without-user' exclude each other")
       const wrong = [...(options.metadata ?? []), ...(options.context ?? [])].find((pair) => pair.indexOf('=') < 1)
       if (wrong !== undefined) command.error(`error: '${wrong}' must be <name>=<value>`)
-      await judge(async () => printEntries(files, await withKey(options, command), command))
+      await cli.judge(async () => printEntries(files, await cli.withKey(options, command), command))
     })
 }
 
@@ -119,7 +108,7 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
           `AHEAD  entries of this time may be dated after it, as ${describeAhead(ahead)}; list them with --from=${ahead.entry.created_at}`,
       ),
     )
-  return Math.max(exitCode(verdict), ahead ? PART : VALID)
+  return Math.max(exitCode(verdict), ahead ? cli.PART : cli.VALID)
 }
 
 // A newer server may write an action that this version does not know; the export then has it.
@@ -162,5 +151,5 @@ function describe(entries: readonly NamedEntry[]): string[] {
 }
 
 function readActor(text: string): string {
-  return text === 'system' ? text : readId(text)
+  return text === 'system' ? text : cli.readId(text)
 }

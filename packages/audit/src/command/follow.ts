@@ -4,7 +4,7 @@ import { CommandError } from './files.js'
 import { addDeliveryOptions, type DeliveryOptions, deliverFrom } from './follow/deliver.js'
 import { readAddress, readToken } from './follow/request.js'
 import { followService, type Service } from './follow/service-log.js'
-import { describeVariables, readKeptPath, withKey } from './options.js'
+import * as cli from './options.js'
 
 interface FollowCommand extends DeliveryOptions {
   apiKeyFile?: string
@@ -21,14 +21,14 @@ export function addFollow(program: Command): void {
     .description(
       "Deliver a tenant's entries as they are written, each verified, until SIGINT or SIGTERM: one JSON object a line, to standard output or to a SIEM. With a cursor, none is left out, but one may arrive twice. It needs an API key with audit:read, but neither the server's database nor its root key.",
     )
-    .option('--api-key-file <file>', 'file with the API key alone; it is read for each request', readKeptPath)
+    .option('--api-key-file <file>', 'file with the API key alone; it is read for each request', cli.readKeptPath)
     .option(
       '--public-key <key>',
       'the public key that you trust, or a file with it (default: the one that the service has)',
     )
-    .addHelpText('after', describeVariables(FOLLOW_VARIABLES))
+    .addHelpText('after', cli.describeVariables(FOLLOW_VARIABLES))
     .action(async (given: FollowCommand, command: Command) => {
-      const { apiKeyFile, publicKey, ...delivery } = await withKey(given, command)
+      const { apiKeyFile, publicKey, ...delivery } = await cli.withKey(given, command)
       const service = { ...readService(process.env, apiKeyFile), publicKey }
       await deliverFrom(delivery, { name: 'eaas-audit' }, (source) =>
         followService(service, delivery.afterId ?? 0, source),

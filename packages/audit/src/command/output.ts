@@ -28,20 +28,9 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
   )
 }
 
-export interface Progress {
-  /** shows the progress in one line, on a terminal only */
-  (state: string): void
-  done(): void
-}
-
-export function showProgress(what: string): Progress {
-  const isTerminal = process.stderr.isTTY
-  const show = (state: string) => {
-    if (isTerminal) process.stderr.write(`\r\u001b[K${visibleLine(`${what} ${state}`)}`)
-  }
-  return Object.assign(show, {
-    done: () => {
-      if (isTerminal) process.stderr.write('\r\u001b[K')
-    },
-  })
+/** Returns what shows the progress in one line, on a terminal only; `done` clears the line. */
+export function showProgress(what: string) {
+  const { stderr } = process
+  const write = (line: string) => void (stderr.isTTY && stderr.write(`\r\u001b[K${visibleLine(line)}`))
+  return Object.assign((state: string) => write(`${what} ${state}`), { done: () => write('') })
 }

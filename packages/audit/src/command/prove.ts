@@ -12,19 +12,7 @@ import type { ExportVerdict } from '../verify/verify-export.js'
 import { type ProofVerdict, verifyProof } from '../verify/verify-proof.js'
 import { CommandError, createNew, openGiven, readGiven, STANDARD_STREAM } from './files.js'
 import { KEY_OF_FILE, readAs } from './kept-file.js'
-import {
-  assertComparable,
-  JSON_OPTION,
-  judge,
-  NEW_FILE,
-  NOT_VALID,
-  readInputFile,
-  readNewFile,
-  UNTRUSTED_KEY,
-  UNUSED,
-  VALID,
-  withKey,
-} from './options.js'
+import * as cli from './options.js'
 import { print, printBeside, printJson, showProgress } from './output.js'
 import { readFirstLine, verifyFiles } from './verify-files.js'
 
@@ -50,11 +38,11 @@ export function addProve(program: Command): void {
       '<export...>',
       'what eaas audit export wrote, - for standard input; several of one log in the order of their entries; then the ids of the entries',
     )
-    .option('--out <file>', NEW_FILE, readNewFile, STANDARD_STREAM)
+    .option('--out <file>', cli.NEW_FILE, cli.readNewFile, STANDARD_STREAM)
     .option(
       '--checkpoint <file>',
       'a file of checkpoints: the proof can be compared with the last 16 of the tenant',
-      readInputFile,
+      cli.readInputFile,
     )
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .action(async (given: string[], options: ProveCommand, command: Command) => {
@@ -64,7 +52,7 @@ export function addProve(program: Command): void {
         command.error('error: give at least one export and then the id of an entry')
       if (files.length > 1 && files.includes('-'))
         command.error('error: of several exports, none may be standard input')
-      await judge(async () => prove(files, ids, await withKey(options, command)))
+      await cli.judge(async () => prove(files, ids, await cli.withKey(options, command)))
     })
 }
 
@@ -77,7 +65,7 @@ async function prove(
     files.length > 1
       ? await findExport(files, ids, { out, trusted: publicKey })
       : { file: files[0] ?? '', signers: publicKey }
-  if (found === undefined) return NOT_VALID
+  if (found === undefined) return cli.NOT_VALID
   const { file, signers } = found
   const { chunks } = await openGiven(file)
   const lines = splitLines(chunks)
@@ -92,7 +80,7 @@ async function prove(
   progress.done()
   if (!verdict.valid) {
     printBeside(out, notValid(verdict))
-    return NOT_VALID
+    return cli.NOT_VALID
   }
   if (missing.length > 0) throw new CommandError(`${file} has no entry ${missing.join(', ')}`)
   if (!proof)
@@ -107,7 +95,7 @@ async function prove(
       out,
       `A key that was replaced since signed it: whoever verifies the proof gives that one, ${verdict.public_key}.`,
     )
-  return verdict.trusted_key ? VALID : UNTRUSTED_KEY
+  return verdict.trusted_key ? cli.VALID : cli.UNTRUSTED_KEY
 }
 
 /** Finds the export that has all entries, once all verified as one; if they did not, prints why, returns undefined. */
@@ -152,17 +140,17 @@ export function addVerifyProof(program: Command): void {
     .description(
       'Verify a file that eaas-audit prove wrote, and print its entries. Exit code 1 if it is not valid, 5 if it has the entry of none of the checkpoints, 6 if the key that signed was not given.',
     )
-    .argument('<file>', 'the proof, - for standard input', readInputFile)
+    .argument('<file>', 'the proof, - for standard input', cli.readInputFile)
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the file)')
     .option(
       '--checkpoint <file>',
       'a file of checkpoints that you kept of the tenant; needs --public-key',
-      readInputFile,
+      cli.readInputFile,
     )
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .action(async (file: string, options: VerifyProofCommand, command: Command) => {
-      assertComparable(command)
-      await judge(async () => verifyFileOfProof(file, await withKey(options, command)))
+      cli.assertComparable(command)
+      await cli.judge(async () => verifyFileOfProof(file, await cli.withKey(options, command)))
     })
 }
 
@@ -177,8 +165,11 @@ async function verifyFileOfProof(file: string, { publicKey, checkpoint, json }: 
   }
   if (json) printJson(view(verdict))
   else print(...describe(verdict))
-  if (!verdict.valid) return NOT_VALID
-  return Math.max(verdict.checkpoint_compared === false ? UNUSED : VALID, verdict.trusted_key ? VALID : UNTRUSTED_KEY)
+  if (!verdict.valid) return cli.NOT_VALID
+  return Math.max(
+    verdict.checkpoint_compared === false ? cli.UNUSED : cli.VALID,
+    verdict.trusted_key ? cli.VALID : cli.UNTRUSTED_KEY,
+  )
 }
 
 function view({ entries, ...verdict }: ProofVerdict) {

@@ -8,22 +8,7 @@ import { writePage } from '../report/page.js'
 import { createReportReader, listTables, type ReportPeriod } from '../report/report.js'
 import { CommandError, createNewBy, createNewFolder, readGiven, STANDARD_STREAM } from './files.js'
 import { viewWitnessed } from './kept-file.js'
-import {
-  assertComparable,
-  assertOneOutput,
-  CHECKPOINT_OPTION,
-  EXIT_CODES,
-  exportsArgument,
-  judge,
-  NEW_FILE,
-  PART,
-  readInputFile,
-  readKeptPath,
-  readNewFile,
-  readTime,
-  WITNESS_OPTION,
-  withKey,
-} from './options.js'
+import * as cli from './options.js'
 import { printBeside } from './output.js'
 import { exitCode } from './verify.js'
 import { type Trusted, verifyFiles } from './verify-files.js'
@@ -44,35 +29,35 @@ export function addReport(program: Command): void {
     .description(
       'Report what an export proves of a period: the evidence, who opened what, the register of keys, rights, refusals. Each figure names its entries. Times are of UTC.',
     )
-    .addArgument(exportsArgument())
+    .addArgument(cli.exportsArgument())
     .option(
       '--from <time>',
       'where the period begins: RFC 3339 with an offset (default: where the export begins)',
-      readTime,
+      cli.readTime,
     )
     .option(
       '--to <time>',
       'where it ends, RFC 3339 with an offset; this time is excluded (default: where the export ends)',
-      readTime,
+      cli.readTime,
     )
-    .option('--html <file>', `write one page that opens from disk and prints: ${NEW_FILE}`, readNewFile)
-    .option('--csv <dir>', 'write each table as CSV into a new directory', readKeptPath)
-    .option('--json <file>', `write JSON: ${NEW_FILE}`, readNewFile)
+    .option('--html <file>', `write one page that opens from disk and prints: ${cli.NEW_FILE}`, cli.readNewFile)
+    .option('--csv <dir>', 'write each table as CSV into a new directory', cli.readKeptPath)
+    .option('--json <file>', `write JSON: ${cli.NEW_FILE}`, cli.readNewFile)
     .option(
       '--tenant-names <file>',
       'JSON with the name of the tenant, and of keys and API keys that the log does not name: {"<id>":"<name>"}',
-      readInputFile,
+      cli.readInputFile,
     )
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
-    .addOption(CHECKPOINT_OPTION)
-    .addOption(WITNESS_OPTION)
-    .addHelpText('after', `${EXIT_CODES}\nPART is also the exit code if the export does not cover the period.`)
+    .addOption(cli.CHECKPOINT_OPTION)
+    .addOption(cli.WITNESS_OPTION)
+    .addHelpText('after', `${cli.EXIT_CODES}\nPART is also the exit code if the export does not cover the period.`)
     .action(async (files: string[], options: ReportCommand, command: Command) => {
-      assertComparable(command)
+      cli.assertComparable(command)
       const fail = (message: string) => command.error(`error: ${message}`)
       if (options.html === undefined && options.csv === undefined && options.json === undefined)
         fail("give at least one of '--html', '--csv' and '--json'")
-      assertOneOutput(command, [options.html, options.json])
+      cli.assertOneOutput(command, [options.html, options.json])
       const outputs = [options.html, options.csv, options.json].filter((path) => path !== undefined)
       if (new Set(outputs.map((path) => resolve(path))).size < outputs.length)
         fail('give each output a path of its own')
@@ -82,8 +67,8 @@ export function addReport(program: Command): void {
       if (isReadTwice && (await Promise.all(files.map(isStream))).includes(true))
         fail("of standard input or a pipe, which is read once, give '--from' and '--to'")
       const given = command.opts<ReportCommand>()
-      await judge(async () =>
-        reportFiles(files, await withKey(options, command), { command: repeat(files, given, version), version }),
+      await cli.judge(async () =>
+        reportFiles(files, await cli.withKey(options, command), { command: repeat(files, given, version), version }),
       )
     })
 }
@@ -129,7 +114,7 @@ async function reportFiles(
   )
   printBeside(html === STANDARD_STREAM ? html : json, report.evidence.verdict)
   const code = exitCode(verdict)
-  return verdict.valid && !report.isCovered ? Math.max(code, PART) : code
+  return verdict.valid && !report.isCovered ? Math.max(code, cli.PART) : code
 }
 
 /** Creates a file, if there is a path for it. Its path is checked before `others` runs, and it exists only if that succeeds. */

@@ -13,17 +13,7 @@ import {
 } from '../verify/rights-report.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 import { CommandError } from './files.js'
-import {
-  EXIT_CODES,
-  exportsArgument,
-  JSON_OPTION,
-  judge,
-  KEY_ID_OPTION,
-  PART,
-  readTime,
-  VALID,
-  withKey,
-} from './options.js'
+import * as cli from './options.js'
 import { print, printJson, table } from './output.js'
 import { exitCode } from './verify.js'
 import { verifyFiles } from './verify-files.js'
@@ -43,18 +33,18 @@ export function addRights(program: Command): void {
     .description(
       'Show which API key could do what with which key at a time, and which copies of keys had been exported by then. Exit code 3 if the log was signed before that time: nothing proves what happened in between.',
     )
-    .addArgument(exportsArgument())
-    .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
+    .addArgument(cli.exportsArgument())
+    .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', cli.readTime)
     .option('--tenant <id>', 'the id of the tenant that the export must be of')
-    .addOption(KEY_ID_OPTION)
+    .addOption(cli.KEY_ID_OPTION)
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .addHelpText(
       'after',
-      `${EXIT_CODES}\nPART is also the exit code if an entry that the log lost, or that a clock dated later, may have changed rights by\nthen.`,
+      `${cli.EXIT_CODES}\nPART is also the exit code if an entry that the log lost, or that a clock dated later, may have changed rights by\nthen.`,
     )
     .action((files: string[], options: RightsCommand, command: Command) =>
-      judge(async () => rightsOfFiles(files, await withKey(options, command))),
+      cli.judge(async () => rightsOfFiles(files, await cli.withKey(options, command))),
     )
 }
 
@@ -93,7 +83,7 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
       )
   } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
   else print(describe(verdict, shown, { keyId, owner }))
-  return Math.max(exitCode(verdict), valid && (report.losses.length > 0 || report.ahead) ? PART : VALID)
+  return Math.max(exitCode(verdict), valid && (report.losses.length > 0 || report.ahead) ? cli.PART : cli.VALID)
 }
 
 /** Selects one key, with the API keys that could do anything with it, as far as the entries after `after_id` say. */

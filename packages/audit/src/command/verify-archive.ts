@@ -10,7 +10,7 @@ import { ExportFault, readHeader, readTrailer } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import { type ExportVerdict, readSigned } from '../verify/verify-export.js'
 import { assertFile, CommandError } from './files.js'
-import { JSON_OPTION, judge, NOT_VALID, PART, readKeptPath, UNTRUSTED_KEY, VALID, withKey } from './options.js'
+import * as cli from './options.js'
 import { print, printJson, table } from './output.js'
 import { readFirstLine, verifyFiles } from './verify-files.js'
 
@@ -33,11 +33,11 @@ export function addVerifyArchive(program: Command): void {
     .description(
       'Verify the archives of purges in a directory: those of each log must be as the server wrote them, with none missing in between. Exit code 1 if one is not valid or missing, 4 if a log does not begin with entry 1, 6 if the key that signed was not given. A log may continue after its last archive.',
     )
-    .argument('<dir>', 'the directory, as EAAS_AUDIT_ARCHIVE_DIR names it', readKeptPath)
+    .argument('<dir>', 'the directory, as EAAS_AUDIT_ARCHIVE_DIR names it', cli.readKeptPath)
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in each archive)')
-    .addOption(JSON_OPTION)
+    .addOption(cli.JSON_OPTION)
     .action((folder: string, options: VerifyArchiveCommand, command: Command) =>
-      judge(async () => verifyArchive(folder, await withKey(options, command))),
+      cli.judge(async () => verifyArchive(folder, await cli.withKey(options, command))),
     )
 }
 
@@ -56,7 +56,7 @@ async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchive
   if (json) for (const verdict of verdicts) printJson(verdict)
   else print(...table(['TENANT', 'ARCHIVES', 'ENTRIES', 'SIGNED', 'RESULT'], verdicts.map(describe)))
   const codes = verdicts.map(exitCode)
-  return codes.includes(NOT_VALID) ? NOT_VALID : Math.max(...codes)
+  return codes.includes(cli.NOT_VALID) ? cli.NOT_VALID : Math.max(...codes)
 }
 
 type LogVerdict = { tenant_id: string; archives: number } & ExportVerdict
@@ -68,6 +68,8 @@ function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
     logs.set(archive.tenant_id, [...(logs.get(archive.tenant_id) ?? []), archive])
   return logs
 }
+
+const SPOILT = { tenant_id: '?', archives: 1, valid: false, verified_entries: 0, trusted_key: false, line: 1 }
 
 /** Lists the archives of a directory, and the verdicts on files of whose first line nothing can be read. */
 async function listArchives(folder: string): Promise<{ archives: Archive[]; spoilt: LogVerdict[] }> {
@@ -83,16 +85,7 @@ async function listArchives(folder: string): Promise<{ archives: Archive[]; spoi
       archives.push(await readArchive(join(folder, name)))
     } catch (error) {
       if (!(error instanceof ExportFault)) throw error
-      const reason = `${name}: ${error.reason}`
-      spoilt.push({
-        tenant_id: '?',
-        archives: 1,
-        valid: false,
-        verified_entries: 0,
-        trusted_key: false,
-        line: 1,
-        reason,
-      })
+      spoilt.push({ ...SPOILT, reason: `${name}: ${error.reason}` })
     }
   }
   return { archives, spoilt }
@@ -114,8 +107,8 @@ async function readEnd(path: string, size: number): Promise<number | undefined> 
 }
 
 function exitCode({ valid, missing = [], trusted_key }: ExportVerdict): number {
-  if (!valid) return NOT_VALID
-  return Math.max(missing.includes('beginning') ? PART : VALID, trusted_key ? VALID : UNTRUSTED_KEY)
+  if (!valid) return cli.NOT_VALID
+  return Math.max(missing.includes('beginning') ? cli.PART : cli.VALID, trusted_key ? cli.VALID : cli.UNTRUSTED_KEY)
 }
 
 function describe(verdict: LogVerdict): string[] {

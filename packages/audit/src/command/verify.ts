@@ -5,21 +5,7 @@ import { describeRollbacks } from '../verify/accepted-rollbacks.js'
 import { describeCheckpoints, describeStatement } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
 import { describeWitnessed, KEY_OF_FILE, viewWitnessed } from './kept-file.js'
-import {
-  assertComparable,
-  CHECKPOINT_OPTION,
-  EXIT_CODES,
-  exportsArgument,
-  JSON_OPTION,
-  judge,
-  NOT_VALID,
-  PART,
-  UNTRUSTED_KEY,
-  UNUSED,
-  VALID,
-  WITNESS_OPTION,
-  withKey,
-} from './options.js'
+import * as cli from './options.js'
 import { print, printJson } from './output.js'
 import { type Trusted, verifyFiles } from './verify-files.js'
 
@@ -31,15 +17,15 @@ export function addVerify(program: Command): void {
   program
     .command('verify')
     .description('Verify an export of an audit log, without server or secret.')
-    .addArgument(exportsArgument())
+    .addArgument(cli.exportsArgument())
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
-    .addOption(CHECKPOINT_OPTION)
-    .addOption(WITNESS_OPTION)
-    .addOption(JSON_OPTION)
-    .addHelpText('after', EXIT_CODES)
+    .addOption(cli.CHECKPOINT_OPTION)
+    .addOption(cli.WITNESS_OPTION)
+    .addOption(cli.JSON_OPTION)
+    .addHelpText('after', cli.EXIT_CODES)
     .action(async (files: string[], options: VerifyCommand, command: Command) => {
-      assertComparable(command)
-      await judge(async () => verifyAndPrint(files, await withKey(options, command)))
+      cli.assertComparable(command)
+      await cli.judge(async () => verifyAndPrint(files, await cli.withKey(options, command)))
     })
 }
 
@@ -53,12 +39,12 @@ async function verifyAndPrint(files: readonly string[], { json, ...trusted }: Ve
 // A script that accepts a lower code must not overlook a higher one. Archives are usually parts, so a script may
 // accept those. A caller who gives a checkpoint expects it to be compared. Without a trusted key nothing is proven.
 export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: ExportVerdict): number {
-  if (!valid) return NOT_VALID
+  if (!valid) return cli.NOT_VALID
   return Math.max(
-    VALID,
-    whole ? VALID : PART,
-    checkpoint_compared === false ? UNUSED : VALID,
-    trusted_key ? VALID : UNTRUSTED_KEY,
+    cli.VALID,
+    whole ? cli.VALID : cli.PART,
+    checkpoint_compared === false ? cli.UNUSED : cli.VALID,
+    trusted_key ? cli.VALID : cli.UNTRUSTED_KEY,
   )
 }
 

@@ -10,7 +10,7 @@ import { createWitness, isReadableByAll, openWitness } from '../witness/director
 import { createWitnessServer } from '../witness/serve.js'
 import { WitnessError } from '../witness/state-file.js'
 import { createWitnessService } from '../witness/witness.js'
-import { describeVariables, readName } from './options.js'
+import * as cli from './options.js'
 import { print } from './output.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -35,14 +35,14 @@ export function addWitness(program: Command): void {
       'create the key and the state of a new witness in an empty directory, print its public key, and exit',
       false,
     )
-    .addOption(new Option('--name <name>', 'name of a new witness, such as witness.example/w1').argParser(readName))
+    .addOption(new Option('--name <name>', 'name of a new witness, such as witness.example/w1').argParser(cli.readName))
     .addOption(
       new Option(
         '--forget <origin>',
         'forget what was cosigned of a log, and exit: only if its operator has shown you why it lost entries. The log is then cosigned from its beginning',
       ).conflicts(['create', 'name']),
     )
-    .addHelpText('after', describeVariables(WITNESS_VARIABLES))
+    .addHelpText('after', cli.describeVariables(WITNESS_VARIABLES))
     .addHelpText('after', FIRST_STEPS)
     .action(async ({ create, name, forget }: WitnessOptions, command: Command) => {
       if (create !== (name !== undefined)) command.error("error: '--create' and '--name' belong together")

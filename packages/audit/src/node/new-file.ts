@@ -62,10 +62,10 @@ export async function createFolder(path: string, texts: ReadonlyMap<string, stri
   })
 }
 
-/** Replaces or creates a file durably: a crash leaves the old file before the rename, and the new one after it. */
-export async function replaceFile(path: string, content: string | Uint8Array, { mode = 0o600 } = {}): Promise<void> {
+/** Replaces or creates a file (mode 0600) durably: a crash leaves the old file before the rename, and the new one after it. */
+export async function replaceFile(path: string, content: string | Uint8Array): Promise<void> {
   await withDraft(path, async (draft) => {
-    await writeFile(draft, content, { mode, flag: 'wx', flush: true })
+    await writeFile(draft, content, { mode: PRIVATE_FILE, flag: 'wx', flush: true })
     await rename(draft, path)
   })
   await syncDirectory(dirname(path))

@@ -105,54 +105,43 @@ function explainRefusal(entry: FilteredEntry): string {
 /** Permissions that let an API key extend its own reach. */
 const STRONG = ['api_keys:manage', 'keys:export']
 
-function findNotable(entry: FilteredEntry): Omit<Notable, 'entry'> | undefined {
-  const told = readMetadata(entry)
-  const text = (value: unknown) => String(value ?? 'unknown')
-  switch (entry.action) {
-    case 'key.export':
-      return { why: 'the secrets of a key left the server', isAlarm: true }
-    case 'key.destroy':
-      return { why: describeDestruction(told), isAlarm: told.step === 'completed' || told.step === 'version' }
-    case 'usage.doubled':
-      return {
-        why: `API key ${text(told.api_key_id)}: ${text(told.count)} ${text(told.operation)} on this day, median ${text(told.median)}`,
-        isAlarm: true,
-      }
-    case 'api_key.create':
-    case 'api_key.update': {
-      const strong = text(told.permissions)
-        .split(' ')
-        .filter((name) => STRONG.includes(name))
-      return strong.length === 0
-        ? undefined
-        : { why: `API key ${text(told.api_key_id)} has ${strong.join(' and ')}`, isAlarm: false }
-    }
-    case 'tenant.update':
-      if (told.envelope_only === false && told.envelope_only_before === true)
-        return { why: 'server mode was opened: the server sees plaintext', isAlarm: true }
-      return { why: `the tenant is ${text(told.status)}`, isAlarm: false }
-    case 'audit.purge':
-      return { why: `entries through ${text(told.purged_through)} were purged`, isAlarm: false }
-    case 'audit.rollback_accepted':
-      return { why: `an operator accepted that the log lost entries: ${text(told.reason)}`, isAlarm: true }
-    case 'audit.clock_accepted':
-      return { why: `an operator accepted that a clock was ahead: ${text(told.reason)}`, isAlarm: true }
-    case 'audit.key_renew':
-      return { why: 'the audit key was replaced', isAlarm: false }
-    default:
-      return undefined
-  }
+type Told = Readonly<Record<string, unknown>>
+type Found = Omit<Notable, 'entry'>
+
+const alarm = (why: string): Found => ({ why, isAlarm: true })
+const note = (why: string): Found => ({ why, isAlarm: false })
+const textOf = (value: unknown) => String(value ?? 'unknown')
+
+/** What stands out, by action and metadata. */
+const NOTABLE: Readonly<Record<string, (told: Told) => Found | undefined>> = {
+  'key.export': () => alarm('the secrets of a key left the server'),
+  'key.destroy': describeDestruction,
+  'usage.doubled': ({ api_key_id, count, operation, median }) =>
+    alarm(`API key ${textOf(api_key_id)}: ${textOf(count)} ${textOf(operation)} on this day, median ${textOf(median)}`),
+  'api_key.create': findStrong,
+  'api_key.update': findStrong,
+  'tenant.update': ({ envelope_only, envelope_only_before, status }) =>
+    envelope_only === false && envelope_only_before === true
+      ? alarm('server mode was opened: the server sees plaintext')
+      : note(`the tenant is ${textOf(status)}`),
+  'audit.purge': ({ purged_through }) => note(`entries through ${textOf(purged_through)} were purged`),
+  'audit.rollback_accepted': ({ reason }) => alarm(`an operator accepted that the log lost entries: ${textOf(reason)}`),
+  'audit.clock_accepted': ({ reason }) => alarm(`an operator accepted that a clock was ahead: ${textOf(reason)}`),
+  'audit.key_renew': () => note('the audit key was replaced'),
 }
 
-function describeDestruction({ step, version }: Record<string, unknown>): string {
-  switch (step) {
-    case 'scheduled':
-      return 'the destruction of a key was scheduled'
-    case 'cancelled':
-      return 'the destruction of a key was cancelled'
-    case 'version':
-      return `version ${String(version)} of a key was destroyed`
-    default:
-      return 'a key was destroyed'
-  }
+function findNotable(entry: FilteredEntry): Found | undefined {
+  return Object.hasOwn(NOTABLE, entry.action) ? NOTABLE[entry.action]?.(readMetadata(entry)) : undefined
+}
+
+function findStrong({ api_key_id, permissions }: Told): Found | undefined {
+  const granted = textOf(permissions).split(' ')
+  const strong = granted.filter((name) => STRONG.includes(name))
+  return strong.length === 0 ? undefined : note(`API key ${textOf(api_key_id)} has ${strong.join(' and ')}`)
+}
+
+function describeDestruction({ step, version }: Told): Found {
+  if (step === 'scheduled' || step === 'cancelled') return note(`the destruction of a key was ${step}`)
+  if (step === 'version') return alarm(`version ${String(version)} of a key was destroyed`)
+  return { why: 'a key was destroyed', isAlarm: step === 'completed' }
 }

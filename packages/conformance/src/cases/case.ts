@@ -1,19 +1,20 @@
-/** A case of the contract: the calls that it is about, a rule of theirs, and the calls that show it. And what cases check with. */
+/** What cases of the contract are, and what they check with. */
 import { inspect, isDeepStrictEqual } from 'node:util'
 import { type OperationId, ROUTES, visibleLine } from '@eaas/protocol'
 import type { Session } from '../session.js'
 
 export const OPERATIONS = Object.keys(ROUTES) as OperationId[]
 
-export interface Case {
-  /** by the `operationId`s of the OpenAPI document, or what all calls share */
-  of: readonly (OperationId | 'every call')[]
-  rule: string
-  run(session: Session): Promise<void>
-}
+/**
+ * Cases by their names: the calls that a case is about, by the `operationId`s of the OpenAPI document, or `every call`;
+ * and, after a colon, a rule of theirs.
+ */
+export type Cases = Readonly<Record<string, (session: Session) => Promise<void>>>
+export type Case = readonly [name: string, run: Cases[string]]
 
-export function nameOf({ of, rule }: Case): string {
-  return `${of.join(', ')}: ${rule}`
+/** Returns the calls that a case is about. */
+export function callsIn(name: string): string[] {
+  return name.slice(0, name.indexOf(': ')).split(', ')
 }
 
 /** Ends a case that needs server mode open, or closed, where it is not. @throws Skip */

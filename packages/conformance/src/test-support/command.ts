@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Case, nameOf } from '../cases/case.js'
+import type { Case } from '../cases/case.js'
 import { type Io, run } from '../run.js'
 
 export interface Ran {
@@ -43,6 +43,6 @@ export async function runKit({ baseUrl, apiKey, fetch, signal }: Target, ...argv
 
 /** The option that runs these cases alone. */
 export function only(cases: readonly Case[]): string {
-  const names = cases.map((one) => nameOf(one).replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+  const names = cases.map(([name]) => name.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'))
   return `--only=^(${names.join('|')})$`
 }
