@@ -20,7 +20,6 @@ import { serveRoutes } from './core/http/serve.js'
 import type { TlsListener } from './core/http/tls-listener.js'
 import { isAllowed } from './core/runner/admission.js'
 import type { Services } from './core/runner/operation.js'
-import { probeCommit as probe } from './core/store/writability.js'
 import { createMetrics, type Metrics, serveMetrics } from './observe/metrics.js'
 import { createRequestLog } from './observe/request-log.js'
 import { serveConsole } from './operators/console.js'
@@ -38,7 +37,6 @@ const PREFLIGHT_MAX_AGE_S = 600 // how long a browser may remember the answer to
 /** What is left out is not served, trusted or reported to. */
 export interface AppOptions extends Pick<HealthSources, 'findDurability' | 'describeRootKey'> {
   services: Services
-  probeCommit?: HealthSources['probeCommit'] // by default with a deadline, after which the connection still waits
   isStopping?: HealthSources['isStopping']
   logger: FastifyServerOptions['logger'] // pino's logger, or false
   trustProxy?: string[] // proxies whose X-Forwarded-For is trusted, `unix` for those on a unix socket
@@ -61,7 +59,6 @@ function refuseSchema(): never {
 export function buildApp({
   services,
   findDurability,
-  probeCommit = () => probe(services.sql),
   describeRootKey,
   isStopping = () => false,
   logger,
@@ -107,7 +104,6 @@ export function buildApp({
   readJsonBodies(app)
   const checkHealth = createHealthCheck(services, {
     findDurability,
-    probeCommit,
     isStopping,
     countUnpurged: metrics.unpurged,
     listFailedJobs: metrics.failedJobs,

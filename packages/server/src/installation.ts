@@ -46,7 +46,7 @@ const STALE_LOGIN = 'the database is logged in to as before, because the file of
 export interface Installation
   extends ReturnType<typeof watchStoreKeys>,
     Comparisons,
-    Pick<Store, 'durability' | 'findDurability' | 'probeCommit'> {
+    Pick<Store, 'durability' | 'findDurability'> {
   services: Services
   eraseDestroyed: Erase // removes from the database's files what destroyed keys left there
   database: string // where the database is, for messages; without credentials
@@ -133,7 +133,7 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
     const comparisons = createComparisons(services, assertSessions, options)
     await comparisons.compareAnchored()
     await comparisons.sharedAlarms.compare() // an error of one tenant occurs again when that tenant is used
-    const { durability, findDurability, probeCommit } = store
+    const { durability, findDurability } = store
     let closing: Promise<void> | undefined
     return {
       services,
@@ -142,7 +142,6 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
       eraseDestroyed: createErasure(store),
       durability,
       findDurability,
-      probeCommit,
       database: store.description,
       close() {
         const ending = () => Promise.all([services.committer.drain(), verifier?.close(), blindHasher?.close()])

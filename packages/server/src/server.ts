@@ -99,13 +99,12 @@ export async function openServer({
     observeUnrecorded: metrics.observeUnrecorded,
     now,
   })
-  const { services, durability, findDurability, probeCommit } = installation
+  const { services, durability, findDurability } = installation
   try {
     app = buildApp({
       describeRootKey: installation.describeRootKey,
       services,
       findDurability,
-      probeCommit,
       isStopping: () => isStopping,
       logger: loggerOptions(config.logLevel, stream),
       trustProxy: config.trustProxy,

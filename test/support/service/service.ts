@@ -91,12 +91,11 @@ export async function startService({
     ...(onMigrationLocked ? { onMigrationLocked } : {}),
     ...(databaseNow ? { databaseNow: async () => databaseNow() } : {}),
   })
-  const { services, findDurability, probeCommit, describeRootKey, refreshStoreKeys } = installation
+  const { services, findDurability, describeRootKey, refreshStoreKeys } = installation
   const { trustProxy, corsOrigins, operatorApi } = config
   const app = buildApp({
     services,
     findDurability,
-    probeCommit,
     describeRootKey,
     logger: false,
     trustProxy,

@@ -11,16 +11,10 @@ import {
   type wire,
   writeBudgets,
 } from '@eaas/protocol'
+import type { EntryPosition } from '../audit/append/tenant-log.js'
 import { apiKeyMac, assertWritten, authentic, withMac } from '../audit/formats/row-mac.js'
 import { apiKeyStatus } from '../runner/admission.js'
-import {
-  type Caller,
-  type Decision,
-  decision,
-  type EntryPosition,
-  type Operation,
-  type Services,
-} from '../runner/operation.js'
+import { type Caller, type Decision, decision, type Operation, type Services } from '../runner/operation.js'
 import { apiKeyPrefix, generateApiKey } from '../runner/peppers.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'

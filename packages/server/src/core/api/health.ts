@@ -1,9 +1,9 @@
 /** Checks whether the database answers and commits, the clock is right, and no audit chain has an alarm. */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
-import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
+import { DatabaseDeadlineError, withDeadline, withoutDeadlines } from '../store/deadline.js'
 import { findLoginFault, isNotPrimary } from '../store/unreachable.js'
-import { type Durability, findDatabaseTime, findWriteObstacle } from '../store/writability.js'
+import { type Durability, findDatabaseTime, findWriteObstacle, probeCommit } from '../store/writability.js'
 
 /** How long the checks may take in total before the database counts as failing, in milliseconds. */
 const PATIENCE_MS = 1_000
@@ -14,8 +14,6 @@ const REFUSAL_MS = 10_000
 
 export interface HealthSources {
   findDurability: () => Promise<Durability>
-  /** waits for the locks that calls wait for, and commits a write that changes nothing */
-  probeCommit: () => Promise<void>
   isStopping: () => boolean
   /** where the root key is, and whether its last use failed; `none` if this process holds it */
   describeRootKey?: (() => string) | undefined
@@ -35,7 +33,6 @@ export function createHealthCheck(
   { sql, committer }: Pick<Services, 'sql' | 'committer'>,
   {
     findDurability,
-    probeCommit,
     isStopping,
     countUnpurged = () => 0,
     listFailedJobs = () => new Map(),
@@ -87,7 +84,7 @@ export function createHealthCheck(
   }
 
   async function probe(): Promise<void> {
-    await probeCommit()
+    await probeCommit(withoutDeadlines(sql))
     probedAt = performance.now()
   }
 

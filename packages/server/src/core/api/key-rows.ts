@@ -1,10 +1,11 @@
 /** What the operations that change keys share: how a row is written, and its view. */
 import type { KeyObject } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
+import type { EntryPosition } from '../audit/append/tenant-log.js'
 import { assertWritten, keyMac, keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { mapInStretches } from '../event-loop.js'
 import type { OpenKey, OpenKeyVersion } from '../runner/load-key.js'
-import { type Decision, decision, type EntryNote, type EntryPosition } from '../runner/operation.js'
+import { type Decision, decision, type EntryNote } from '../runner/operation.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import type { Transaction } from '../store/db.js'
 import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersions } from '../store/keys.js'

@@ -14,18 +14,12 @@ import {
   problemDocument,
   wire,
 } from '@eaas/protocol'
+import type { EntryPosition } from '../audit/append/tenant-log.js'
 import { keyMac, keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import { mapInStretches } from '../event-loop.js'
 import { type OpenKey, openKey } from '../runner/load-key.js'
-import {
-  type Caller,
-  type Context,
-  decision,
-  type EntryNote,
-  type EntryPosition,
-  type Operation,
-} from '../runner/operation.js'
+import { type Caller, type Context, decision, type EntryNote, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { isListedKey } from '../runner/tenant-state.js'
 import type { Transaction } from '../store/db.js'

@@ -1,6 +1,7 @@
 /** What an operation is: a decision on the state of a tenant. The operations themselves are in `api/`. */
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
+import type { EntryPosition } from '../audit/append/tenant-log.js'
 import type { AuditKey, Witness } from '../audit/formats/chain.js'
 import type { Covering, ToLink } from '../audit/guard.js'
 import type { VerifyLog } from '../audit/verification-thread.js'
@@ -94,13 +95,6 @@ export interface EntryNote {
   key_version?: number
   /** small, flat, nothing secret; stored as canonical JSON */
   metadata?: Record<string, string | number | boolean | null>
-}
-
-export interface EntryPosition {
-  /** the id and the hash of the first entry */
-  entry_id: number
-  entry_hash: Uint8Array
-  created_at: string
 }
 
 export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {

@@ -1,11 +1,11 @@
-import type { Decided, DecideOn, HeadLock } from '../audit/append/tenant-log.js'
+import type { Decided, DecideOn, EntryPosition, HeadLock } from '../audit/append/tenant-log.js'
 import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { UNLIMITED, withinBudget, zeroSecrets } from './budgets.js'
 import { draftEntries } from './entry-drafts.js'
 import type { WrittenRows } from './opened-keys.js'
-import type { Caller, Decision, EntryPosition, Operation, Services } from './operation.js'
+import type { Caller, Decision, Operation, Services } from './operation.js'
 import { Refusal, unauthorized } from './refusal.js'
 import { asSeenBy, isMovedAway, type TenantState } from './tenant-state.js'
 

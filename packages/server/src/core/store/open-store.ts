@@ -11,7 +11,7 @@ import type { Login } from './login.js'
 import { EMBEDDED_PATH, ownPath } from './search-path.js'
 import { assertFormats } from './text-formats.js'
 import { untilReached } from './unreachable.js'
-import { type Durability, findDurability, probeCommit } from './writability.js'
+import { type Durability, findDurability } from './writability.js'
 
 /** The embedded database serves every client over one back end and gets one connection. */
 const POSTGRES_CONNECTIONS = 10
@@ -38,8 +38,6 @@ export interface Store {
   durability: Durability | undefined
   /** Reads the durability in force, which the database's operator may have changed. */
   findDurability(): Promise<Durability>
-  /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
-  probeCommit(): Promise<void>
   description: string
   close(): Promise<void>
 }
@@ -120,7 +118,6 @@ async function embeddedStore(
     durability,
     // Its settings do not show what its file system does.
     findDurability: () => sql`select 1`.then(() => durability ?? 'asynchronous'),
-    probeCommit: () => probeCommit(sql),
     description: `embedded, in ${dataDir}`,
     close: () => end(sql).then(close),
   }
@@ -157,7 +154,6 @@ async function openPostgres(
       searchPath,
       durability,
       findDurability: () => findDurability(sql),
-      probeCommit: () => probeCommit(sql),
       description: `PostgreSQL at ${description}${isPooled ? ', through a pooler' : ''}`,
       close: () => end(sql),
     }

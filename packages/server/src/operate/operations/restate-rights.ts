@@ -6,15 +6,10 @@ import { recordGrant } from '../../core/api/api-key-grants.js'
 import { getApiKey, writeApiKey } from '../../core/api/api-keys.js'
 import { writeKey } from '../../core/api/key-rows.js'
 import { getKey } from '../../core/api/key-use.js'
+import type { EntryPosition } from '../../core/audit/append/tenant-log.js'
 import { assertWritten, tenantMac, withMac } from '../../core/audit/formats/row-mac.js'
 import type { WrittenRows } from '../../core/runner/opened-keys.js'
-import {
-  type Caller,
-  decision,
-  type EntryNote,
-  type EntryPosition,
-  type Operation,
-} from '../../core/runner/operation.js'
+import { type Caller, decision, type EntryNote, type Operation } from '../../core/runner/operation.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
 import type { Transaction } from '../../core/store/db.js'
 import { updateTenant } from '../../core/store/tenants.js'

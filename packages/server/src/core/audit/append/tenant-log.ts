@@ -34,13 +34,14 @@ export interface HeadLock {
   onCommit: (callback: (head: Head) => void) => void
 }
 
+/** Of the first of some entries. */
+export type EntryPosition = { entry_id: number; entry_hash: Uint8Array; created_at: string }
+
 export interface Decided {
   /** committed before the caller is answered; none for a call that only reads */
   entries: readonly EntryDraft[]
-  /** Writes rows in the transaction of the entries, of which `at` is the first; returns how many record a change. */
-  change?:
-    | ((lock: HeadLock, at: { entry_id: number; entry_hash: Uint8Array; created_at: string }) => Promise<number>)
-    | undefined
+  /** Writes rows in the transaction of the entries; returns how many of these record a change. */
+  change?: ((lock: HeadLock, at: EntryPosition) => Promise<number>) | undefined
   /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
   encryptQuota?: number | null | undefined
   /** thrown to the caller, instead of anything else, once the decision is known to be made on the current state */
