@@ -12,7 +12,8 @@ import { type Caller, ROOT_KEY, type Service, startService } from '../support/se
 const KEYS = 10_000
 /** On PostgreSQL; the embedded database has those of the keys alone. */
 const ENTRIES = 1_000_000
-const DAY_MS = 86_400_000
+const MINUTE_MS = 60_000
+const DAY_MS = 1_440 * MINUTE_MS
 const BATCH = 1_000
 const START_TIMEOUT_MS = 20 * 60_000
 const STEPS = 60
@@ -196,17 +197,30 @@ inChromium('the pictures of the console', ({ open }) => {
 
   beforeAll(async () => {
     folder = new URL('../../packages/server/docs/images/', import.meta.url)
-    service = await startService({ environment: { EAAS_CONSOLE: 'on' } })
+    let shifted = 100 * DAY_MS
+    const now = () => Date.now() - shifted
+    service = await startService({ now, environment: { EAAS_CONSOLE: 'on', EAAS_TRUST_PROXY: '127.0.0.1' } })
     owner = await service.createTenant({ name: 'acme' })
-    await live(service, owner)
+    await live(service, owner, (ago) => {
+      shifted = ago
+    })
   }, START_TIMEOUT_MS)
   afterAll(() => service?.close())
 
   it.each(['keys', 'log'])('%s', async (name) => {
-    const { page, close } = await open(`${service.url}/console#/${name}`, { viewport: { width: 1_100, height: 560 } })
+    const { page, close } = await open(`${service.url}/console#/${name}`, {
+      viewport: { width: 1_100, height: 480 },
+      deviceScaleFactor: 1.5,
+      colorScheme: 'light',
+    })
     await page.getByLabel('API key').fill(owner.secret)
     await page.keyboard.press('Enter')
     await page.locator('tbody tr').first().waitFor()
+    const shown = await page.locator('tbody tr:nth-child(-n+9) td').all()
+    const cut = await Promise.all(
+      shown.map((cell) => cell.evaluate((td) => td.scrollWidth > td.clientWidth && td.textContent)),
+    )
+    expect(cut.filter((text) => text !== false)).toEqual([])
     const made = await page.screenshot({ animations: 'disabled' })
     const file = new URL(`console-${name}.png`, folder)
     if (process.env.EAAS_TEST_PICTURES === 'write') writeFileSync(file, made)
@@ -215,32 +229,79 @@ inChromium('the pictures of the console', ({ open }) => {
   })
 })
 
-/** Does what a shop does, so that the pages have something to show. */
-async function live(service: Service, owner: Caller): Promise<void> {
-  const names = ['customers/contact', 'customers/notes', 'orders/addresses', 'staff/payroll']
-  const keys = await Promise.all(names.map(async (name) => (await owner.call('POST', '/v1/keys', { name })).body.id))
-  await owner.call('POST', `/v1/keys/${keys[0]}/rotate`)
-  await owner.call('PATCH', `/v1/keys/${keys[0]}/rotation`, { interval_days: 90 })
-  await owner.call('DELETE', `/v1/keys/${keys[3]}`)
-  const programs: [string, string[]][] = [
-    ['web server', ['wrap', 'unwrap', 'hash', 'audit:on_behalf_of']],
-    ['nightly report', ['unwrap']],
-    ['import', ['wrap']],
-    ['auditor', ['audit:read']],
+/** Does what a shop does in three months, so that the pages have something to show. `goTo` sets how long ago that is. */
+async function live(service: Service, owner: Caller, goTo: (ago: number) => void): Promise<void> {
+  const ids = new Map<string, string>()
+  const changes: [daysAgo: number, key: string, method: 'POST' | 'PATCH' | 'DELETE', path: string, body?: object][] = [
+    [97, 'customers/contact', 'POST', 'create'],
+    [97, 'customers/notes', 'POST', 'create'],
+    [90, 'campaigns/spring', 'POST', 'create'],
+    [61, 'orders/addresses', 'POST', 'create'],
+    [40, 'customers/contact', 'POST', '/rotate'],
+    [40, 'customers/contact', 'PATCH', '/rotation', { interval_days: 90 }],
+    [33, 'staff/payroll', 'POST', 'create'],
+    [26, 'support/tickets', 'POST', 'create'],
+    [26, 'support/tickets', 'PATCH', '/rotation', { interval_days: 30 }],
+    [8, 'staff/payroll', 'DELETE', ''],
+    [5, 'campaigns/spring', 'DELETE', ''],
+    [2, 'campaigns/spring', 'POST', '/destroy', { confirm: 'campaigns/spring' }],
   ]
-  const callers = new Map<string, Caller>()
-  for (const [name, permissions] of programs) {
-    const { body } = await owner.call('POST', '/v1/api-keys', { name, permissions })
-    callers.set(name, service.caller(body.secret))
+  for (const [daysAgo, name, method, path, body] of changes) {
+    goTo(daysAgo * DAY_MS)
+    const isNew = path === 'create'
+    const answer = await owner.call(
+      method,
+      isNew ? '/v1/keys' : `/v1/keys/${ids.get(name)}${path}`,
+      isNew ? { name } : body,
+    )
+    expect(answer.status, `${name} ${path}`).toBeLessThan(300)
+    if (isNew) ids.set(name, answer.body.id)
+  }
+
+  const callers = new Map<string, { caller: Caller; address: string }>()
+  const programs: [name: string, address: string, options: object][] = [
+    ['web server', '10.0.4.17', { permissions: ['wrap', 'unwrap', 'audit:on_behalf_of'] }],
+    ['import', '10.0.4.30', { permissions: ['wrap'] }],
+    ['nightly report', '10.0.9.2', { permissions: ['unwrap'], budgets: { unwrap: { per_day: 2 } } }],
+  ]
+  for (const [name, address, options] of programs) {
+    const { body } = await owner.call('POST', '/v1/api-keys', { name, ...options })
+    callers.set(name, { caller: service.caller(body.secret), address })
+  }
+  const use = async (by: string, call: string, key: string, body: object, user?: string) => {
+    const { caller, address } = callers.get(by) ?? { caller: owner, address: '' }
+    const headers = { 'x-forwarded-for': address, ...(user ? { 'eaas-on-behalf-of': user } : {}) }
+    return (await caller.call('POST', `/v1/keys/${ids.get(key)}/${call}`, body, headers)).body
   }
   const dek = Buffer.alloc(32, 7).toString('base64')
-  for (let row = 1; row <= 6; row++) {
-    const use = { purpose: 'data', context: { model: 'customers', row: String(row) } }
-    const path = `/v1/keys/${keys[row % 3]}`
-    const { body } = (await callers.get('import')?.call('POST', `${path}/wrap`, { dek, ...use })) ?? {}
-    const opener = callers.get(row % 2 ? 'web server' : 'nightly report')
-    await opener?.call('POST', `${path}/unwrap`, { wrapped_key: body.wrapped_key, ...use })
+  const wrapped = new Map<string, { wrapped_key: string; purpose: string; context: object }>()
+  const wrap = async (by: string, key: string, model: string, row: string, user?: string) => {
+    const stated = { purpose: 'data', context: { model, row } }
+    const { wrapped_key } = await use(by, 'wrap', key, { dek, ...stated }, user)
+    wrapped.set(model + row, { wrapped_key, ...stated })
   }
+  const unwrap = (by: string, key: string, of: string, user?: string) =>
+    use(by, 'unwrap', key, wrapped.get(of) ?? {}, user)
+  const day: [minutesAgo: number, work: () => Promise<unknown>][] = [
+    [425, () => wrap('import', 'orders/addresses', 'orders', '5841')],
+    [425, () => wrap('import', 'orders/addresses', 'orders', '5842')],
+    [190, () => wrap('web server', 'customers/contact', 'customers', '1042', 'ada')],
+    [188, () => wrap('web server', 'customers/notes', 'notes', '1042', 'ada')],
+    [131, () => wrap('web server', 'support/tickets', 'tickets', '310', 'grace')],
+    [75, () => unwrap('nightly report', 'orders/addresses', 'orders5841')],
+    [75, () => unwrap('nightly report', 'orders/addresses', 'orders5842')],
+    [74, () => unwrap('nightly report', 'customers/contact', 'customers1042')],
+    [41, () => use('web server', 'index-secret', 'customers/contact', { name: 'customers' }, 'emmy')],
+    [41, () => unwrap('web server', 'customers/contact', 'customers1042', 'emmy')],
+    [26, () => unwrap('web server', 'support/tickets', 'tickets310', 'grace')],
+    [9, () => unwrap('web server', 'orders/addresses', 'orders5841', 'ada')],
+    [3, () => unwrap('web server', 'customers/notes', 'notes1042', 'grace')],
+  ]
+  for (const [minutesAgo, work] of day) {
+    goTo(minutesAgo * MINUTE_MS)
+    await work()
+  }
+  goTo(0)
 }
 
 /** Width and height of a PNG: its first chunk begins with them. */

@@ -19,14 +19,14 @@ const CONTEXT = 'context.' // the prefix of the members of an entry that are its
 const ALARMS: readonly string[] = ['key.export', 'envelope_only.refused', 'budget.refused', 'usage.doubled']
 
 const COLUMNS: readonly Column<Entry>[] = [
-  { title: 'Time', width: 1.3, cell: ({ created_at }) => <Time at={created_at} /> },
-  { title: 'Action', width: 1.4, cell: ({ action }) => action },
-  { title: 'Key', width: 1.6, cell: ({ key_id }) => key_id && <Named id={key_id} /> },
-  { title: 'By', width: 1.4, wide: true, cell: ({ actor }) => <Named id={actor} /> },
+  { title: 'Time', width: 1.4, cell: ({ created_at }) => <Time at={created_at} /> },
+  { title: 'Action', width: 1.6, cell: ({ action }) => action },
+  { title: 'Key', width: 1.75, cell: ({ key_id }) => key_id && <Named id={key_id} /> },
+  { title: 'By', width: 1.35, wide: true, cell: ({ actor }) => <Named id={actor} /> },
   { title: 'For', width: 1.2, wide: true, cell: ({ metadata }) => textOf(metadata.on_behalf_of) },
-  { title: 'Context', width: 1.6, wide: true, cell: ({ metadata }) => describeContext(metadata) },
+  { title: 'Context', width: 2.6, wide: true, cell: ({ metadata }) => describeContext(metadata) },
   { title: 'From', width: 1.2, wide: true, cell: ({ ip_address }) => ip_address },
-  { title: 'Entry', width: 0.8, isNumber: true, cell: ({ id }) => id },
+  { title: 'Entry', width: 0.9, isNumber: true, cell: ({ id }) => id },
 ]
 
 const FILTERS = ['action', 'key', 'actor', 'user', 'context', 'from', 'to', 'entry'] as const
