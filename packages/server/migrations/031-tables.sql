@@ -1,5 +1,5 @@
 -- The tables of the service. tenant_id stands first in every primary key and in every where clause, so that tenants can
--- be spread over shards. Rows that grant rights carry a mac (audit/formats/row-mac.ts) and the id of the audit entry that wrote them.
+-- be spread over shards. Rows that grant rights carry a mac and the id of the audit entry that wrote them.
 -- Schemas 1 to 30 were never released: the first file's number is the oldest schema that is served and migrated.
 
 -- ANALYZE copies values of a column into pg_statistic, from where destroying a key would not remove them: so columns of secrets have `statistics 0`.
@@ -217,7 +217,7 @@ create table api_keys (
   last_used_at timestamptz(3),
   pepper integer not null default 1, -- under which pepper the digest is
   keys text[], -- the keys and folders of names that it is limited to; null where it may use all
-  -- How many values it may open and hash in a minute and in a day, as JSON text (protocol/api-key-limits.ts); null for as many as it likes.
+  -- How many values it may open and hash in a minute and in a day, as JSON text; null for as many as it likes.
   budgets text,
   primary key (tenant_id, api_key_id),
   unique (tenant_id, digest)
@@ -255,7 +255,7 @@ create table budget_uses (
   primary key (tenant_id, api_key_id, kind)
 );
 
--- How many calls of each API key wrote no entry, by day and kind (protocol/entry-names.ts). Told to people only: no mac covers it.
+-- How many calls of each API key wrote no entry, by day and kind. Told to people only: no mac covers it.
 create table unrecorded_calls (
   tenant_id uuid not null,
   day date not null,
