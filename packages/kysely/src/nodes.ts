@@ -91,55 +91,42 @@ export function rawText(node: Node): string {
   return name === undefined ? ' ? ' : quoteName(String(name))
 }
 
-// Kysely types each kind of node apart. The rewriting knows all as `Node`.
+/** Kysely types each kind of node apart. The rewriting knows all as `Node`. */
+const asNode = (node: object) => node as Node
+
+export const valueNode = (value: unknown) => asNode(ValueNode.create(value))
+export const whereNode = (condition: Node) => asNode(WhereNode.create(condition as never))
+export const inParentheses = (condition: Node) => asNode(ParensNode.create(condition as never))
+export const rawNode = (sql: readonly string[], parameters: readonly Node[] = []) =>
+  asNode(RawNode.create(sql, parameters as never))
 
 export function columnNode(name: string, table?: string): Node {
   const column = ColumnNode.create(name)
-  return (table === undefined ? column : ReferenceNode.create(column, TableNode.create(table))) as object as Node
+  return asNode(table === undefined ? column : ReferenceNode.create(column, TableNode.create(table)))
 }
 
 /** Names a column of the table that is in front of another one. */
 export function beside(column: Node, name: string): Node {
   const own = ColumnNode.create(name)
-  return (column.kind === 'ReferenceNode' ? ReferenceNode.create(own, column.table as never) : own) as object as Node
-}
-
-export function valueNode(value: unknown): Node {
-  return ValueNode.create(value) as object as Node
-}
-
-export function rawNode(sql: readonly string[], parameters: readonly Node[] = []): Node {
-  return RawNode.create(sql, parameters as never) as object as Node
-}
-
-export function whereNode(condition: Node): Node {
-  return WhereNode.create(condition as never) as object as Node
-}
-
-export function inParentheses(condition: Node): Node {
-  return ParensNode.create(condition as never) as object as Node
+  return asNode(column.kind === 'ReferenceNode' ? ReferenceNode.create(own, column.table as never) : own)
 }
 
 export function selectionNode(column: Node, name?: string): Node {
   const selected = name === undefined ? column : AliasNode.create(column as never, IdentifierNode.create(name))
-  return SelectionNode.create(selected as never) as object as Node
+  return asNode(SelectionNode.create(selected as never))
 }
 
 export function selectNode(froms: readonly Node[], selections: readonly Node[]): Node {
   const select = SelectQueryNode.createFrom(froms as never)
-  return SelectQueryNode.cloneWithSelections(select, selections as never) as object as Node
+  return asNode(SelectQueryNode.cloneWithSelections(select, selections as never))
 }
 
 export function comparison(left: Node, operator: string, right: Node): Node {
-  return BinaryOperationNode.create(
-    left as never,
-    OperatorNode.create(operator as never),
-    right as never,
-  ) as object as Node
+  return asNode(BinaryOperationNode.create(left as never, OperatorNode.create(operator as never), right as never))
 }
 
 export function allOf([first, ...others]: readonly Node[]): Node {
-  return others.reduce((all, one) => AndNode.create(all as never, one as never) as object as Node, first as Node)
+  return others.reduce((all, one) => asNode(AndNode.create(all as never, one as never)), first as Node)
 }
 
 export function equal(pairs: readonly (readonly [column: Node, value: Node])[]): Node {

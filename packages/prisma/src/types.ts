@@ -1,5 +1,7 @@
-/** The types of columns, and the fields by which relations join: a client has them only in the text of its schema. */
-
+/**
+ * The types of columns, and the fields by which relations join: a client has them only in the text of its schema. At
+ * set-up, they are compared with a model.
+ */
 import { InvalidInputError } from '@eaas/sdk'
 import { refuseUnbindable, type SealedTable, type StoredColumn, spellUuid } from '@eaas/sdk/adapter'
 

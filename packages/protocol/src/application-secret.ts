@@ -1,4 +1,4 @@
-/** The secrets that keys and index values come from beside a DEK: that of the application (application-secret.md), and of an index. */
+/** The application's secret (application-secret.md), mixed into the keys that come from a DEK; and that of an index. */
 import { concatBytes, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 
 export const APPLICATION_SECRET_BYTES = 32

@@ -1,4 +1,4 @@
-/** What an audit entry names, its action, actor and end user, and the kinds of calls that are counted instead. Names never change. */
+/** What an audit entry names, action, actor and end user, and the calls that are counted instead. Names never change. */
 import { encodeUtf8 } from './bytes.js'
 import type { ProblemCode } from './problem.js'
 

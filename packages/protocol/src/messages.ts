@@ -1,4 +1,4 @@
-/** Texts for people: what callers chose in a safe form, counts with nouns, and why a file cannot be read or written. Pure. */
+/** Texts for people: callers' texts in a safe form, counts with nouns, why a file cannot be read or written. Pure. */
 
 /** What is invisible, what a terminal obeys or reorders by, blanks of other kinds, lone surrogates. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu

@@ -1,4 +1,4 @@
-/** A number in a report, the entries that it counts, and the filter that selects them: that of `eaas-audit entries`. Pure. */
+/** A number in a report, and the filter of the entries that it counts, which is that of `eaas-audit entries`. Pure. */
 import { formsOfUser, quoteWord } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 

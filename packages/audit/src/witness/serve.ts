@@ -31,7 +31,6 @@ class UnreadBody extends Error {
 
   constructor(readonly answer: Answer) {
     super(answer.body)
-    this.answer = answer
   }
 }
 

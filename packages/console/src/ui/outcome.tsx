@@ -1,5 +1,4 @@
 /** What an action led to: the error of a call, or an API key that is shown this once. */
-
 import { visible } from '@eaas/protocol'
 import { isEaasError } from '@eaas/sdk'
 import type { Signal } from '@preact/signals'

@@ -1,5 +1,4 @@
 /** Where a follower delivers batches: standard output, a collector over HTTP, or syslog. */
-
 import { connect, isIP, type Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { connect as connectTls } from 'node:tls'
