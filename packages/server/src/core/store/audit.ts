@@ -5,7 +5,6 @@ import type { Head } from '../audit/formats/chain.js'
 import { assertInserted, exists, type Fragment, type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeArray, writeColumns } from './entry-columns.js'
 import { onlyRow } from './tampered-row.js'
-import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 
 /** The key id under which entries without a key are counted. */
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
@@ -40,37 +39,11 @@ export function listHeads(sql: Queryable): Promise<Head[]> {
   return sql<Head[]>`select ${headColumns(sql)} from heads h order by h.tenant_id`
 }
 
-export async function listTenantsWithHeads(sql: Queryable, after: string, limit: number): Promise<string[]> {
-  const rows = await sql<{ tenant_id: string }[]>`
-    select tenant_id from heads where tenant_id > ${after} order by tenant_id limit ${limit}`
-  return rows.map(({ tenant_id }) => tenant_id)
-}
-
-/** A head with its audit key: null for the installation's own log, and without the tenant's row. */
-export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
-
-export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[]): Promise<HeadWithKey[]> {
-  return sql<HeadWithKey[]>`
-    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key
-    from heads h left join tenants t on t.tenant_id = h.tenant_id
-    where h.tenant_id = any(${[...tenant_ids]}::uuid[]) limit ${2 * tenant_ids.length}`
-}
-
 export async function insertHead(sql: Transaction, head: Head): Promise<void> {
   const result = await sql`
     insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
     values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})`
   assertInserted(result, 'heads')
-}
-
-/** Replaces the head that is there, if any. */
-export async function putHead(sql: Transaction, head: Head): Promise<void> {
-  await sql`
-    insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
-    values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})
-    on conflict (tenant_id) do update
-    set last_id = excluded.last_id, hash = excluded.hash, policy_version = excluded.policy_version,
-        created_at = excluded.created_at, mac = excluded.mac`
 }
 
 /** In milliseconds; more than any two times can differ by. */

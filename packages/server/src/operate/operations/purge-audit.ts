@@ -12,10 +12,10 @@ import type { Context, Decision, EntryNote, Operation, Services } from '../../co
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
 import type { Queryable } from '../../core/store/db.js'
-import { findLastMark, insertMark } from '../../core/store/purge-marks.js'
+import { findLastMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
-import { countKinds, countPurged, type KindCount } from '../store/purge.js'
+import { countKinds, countPurged, insertMark, type KindCount } from '../store/purge.js'
 import {
   type Candidate,
   DEFAULT_MAX_SHARE,

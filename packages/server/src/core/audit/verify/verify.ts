@@ -16,7 +16,7 @@ import { deriveRowKey, type StoreKeys } from '../../crypto/key-hierarchy.js'
 import { turn } from '../../event-loop.js'
 import { readChain } from '../../store/audit.js'
 import { readEvidence } from '../../store/audit-evidence.js'
-import type { Sql } from '../../store/db.js'
+import type { Queryable, Sql } from '../../store/db.js'
 import { findLastMark } from '../../store/purge-marks.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { followAuditKey } from '../audit-key.js'
@@ -27,10 +27,10 @@ import {
   entryMac,
   equalBytes,
   firstOfCurrent,
+  type Head,
   isHeadAuthentic,
   type Witness,
 } from '../formats/chain.js'
-import { findBeyond } from '../head-fault.js'
 import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS } from '../recorded-tenants.js'
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
@@ -251,4 +251,28 @@ function findFault(last: Position, entry: ChainedEntry, auditKey: AuditKey): Fau
   if (!equalBytes(entry.mac, entryMac(auditKey, entry.id, hash))) return 'entry_forged'
   if (hasTimeGoneBack(last, entry)) return 'time_went_back'
   return undefined
+}
+
+/**
+ * The first entry beyond the head, if there is one; genuine if the server wrote one of those there to follow the entry
+ * before it: then an older head was restored.
+ */
+export async function findBeyond(
+  sql: Queryable,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+  { last_id, hash }: Pick<Head, 'last_id' | 'hash'>,
+): Promise<{ id: number; isGenuine: boolean } | undefined> {
+  let first: number | undefined
+  let previous = { id: last_id, hash }
+  while (true) {
+    const where = { tenant_id, after_id: previous.id, through_id: Number.MAX_SAFE_INTEGER, limit: PAGE_ENTRIES }
+    const page = await readChain(sql, where)
+    for (const entry of page) {
+      first ??= entry.id
+      const mac = entryMac(auditKey, entry.id, entryHash(previous.hash, entry))
+      if (equalBytes(entry.mac, mac)) return { id: first, isGenuine: true }
+      previous = entry
+    }
+    if (page.length < PAGE_ENTRIES) return first === undefined ? undefined : { id: first, isGenuine: false }
+  }
 }
