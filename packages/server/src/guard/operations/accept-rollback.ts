@@ -18,8 +18,7 @@ import {
   type Witness,
 } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
-import { readValidLog } from '../../core/audit/verification-thread.js'
-import { type ValidLog, verifyLog } from '../../core/audit/verify/verify.js'
+import { readValidLog, type ValidLog, verifyLog } from '../../core/audit/verify/verify.js'
 import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
