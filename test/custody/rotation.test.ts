@@ -1,5 +1,4 @@
 // The root key and the store key are replaced while servers run; afterwards nothing of before opens what is left.
-
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,11 +7,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { RootKeySetting } from '../../packages/server/src/core/config.js'
 import {
   openSecret,
+  RootKeyError,
+  type RootKeyProvider,
   type StoreKeys,
   sealedUnder,
   UnknownStoreKeyError,
 } from '../../packages/server/src/core/crypto/key-hierarchy.js'
-import { RootKeyError, type RootKeyProvider } from '../../packages/server/src/core/crypto/root-key.js'
 import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../packages/server/src/core/runner/store-keys.js'
 import { findInstallationKey, findInstance } from '../../packages/server/src/core/store/instance.js'
 import { insertStoreKey, listStoreKeys, refuseStoreKeysAfter } from '../../packages/server/src/core/store/store-keys.js'

@@ -283,11 +283,13 @@ describe('the server', () => {
   const STORE = /^packages\/server\/src\/(?:(?:core|guard|operate)\/store|embedded)\//
   const HTTP = /^packages\/server\/src\/(?:core\/http|observe|operators)\//
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'operate/cli/stop'].map(
+  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'operate/cli/supervision'].map(
     (name) => `${SERVER}${name}.ts`,
   )
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'operate/cli/stop'].map((name) => `${SERVER}${name}.ts`)
+  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'operate/cli/supervision'].map(
+    (name) => `${SERVER}${name}.ts`,
+  )
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
@@ -329,7 +331,7 @@ describe('the server', () => {
 
   it('runs text as SQL in the migrations and in grants only, which take no parameters', () => {
     const running = server.filter((file) => usesName(file, 'unsafe'))
-    expect(pathsOf(running)).toEqual([`${SERVER}core/store/grants.ts`, `${SERVER}core/store/migrations.ts`])
+    expect(pathsOf(running)).toEqual([`${SERVER}core/store/migrations.ts`, `${SERVER}operate/store/grant-serving.ts`])
   })
 
   it.each(['@eaas/postgres', '@electric-sql/pglite'])('knows %s in store/ only', (name) => {

@@ -1,7 +1,7 @@
 // The server's SQL says that the functions it calls are PostgreSQL's. Whoever owns the database can make functions and types of the same
 // names elsewhere, and PostgreSQL calls those if they fit the arguments better; a type takes the place of a function with one argument.
 import { describe, expect, it } from 'vitest'
-import { USED_OPERATORS } from '../../packages/server/src/core/store/search-path.js'
+import { USED_OPERATORS } from '../../packages/server/src/guard/store/schema.js'
 import { parseSource, type SourceFile, sourcesBelow, taggedTemplates } from '../support/sources/source-files.js'
 
 /** What is written as a call and is grammar. */

@@ -54,7 +54,7 @@ describe('the statements', () => {
   it('name the tenant by a parameter, not by the row of another table, but for those about many tenants', () => {
     const byColumn = statements.filter(({ text }) => /\btenant_id = \w+\.tenant_id\b|\w+\}?\.tenant_id`/.test(text))
     expect([...new Set(byColumn.map(({ file }) => file))].sort()).toEqual([
-      'core/store/append-many.ts', // not used there
+      'core/store/append.ts', // to many logs, which is not used there
       'core/store/audit.ts', // the heads of many logs, with their keys
       'core/store/keys.ts', // the keys that are due
       'core/store/peppers.ts', // the peppers that no API key needs, and the API keys that need one

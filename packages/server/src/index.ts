@@ -6,7 +6,7 @@ import { openServer } from './server.js'
 
 export { DataDirectoryInUseError } from '@eaas/audit/node'
 export { type Config, ConfigError, readConfig } from './core/config.js'
-export { RootKeyError } from './core/crypto/root-key.js'
+export { RootKeyError } from './core/crypto/key-hierarchy.js'
 export { ForeignDataDirectoryError } from './embedded/database.js'
 
 export interface BuildServerOptions {

@@ -4,8 +4,14 @@ import type { Clock } from './core/audit/append/clock.js'
 import { openAuditKey } from './core/audit/audit-key.js'
 import type { AuditKey } from './core/audit/formats/chain.js'
 import type { Config } from './core/config.js'
-import { type StoreKeys, sealNewSecret, UnknownStoreKeyError } from './core/crypto/key-hierarchy.js'
-import { RefusedPinError, RootKeyError, type RootKeyProvider } from './core/crypto/root-key.js'
+import {
+  RefusedPinError,
+  RootKeyError,
+  type RootKeyProvider,
+  type StoreKeys,
+  sealNewSecret,
+  UnknownStoreKeyError,
+} from './core/crypto/key-hierarchy.js'
 import { followInstallation, InstallationKey } from './core/runner/installation-key.js'
 import type { Services } from './core/runner/operation.js'
 import { Peppers } from './core/runner/peppers.js'

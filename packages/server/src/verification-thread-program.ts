@@ -1,7 +1,7 @@
 /** The program of the thread that verifies logs, which `core/audit/verification-thread.ts` starts. */
 import { getPriority, setPriority } from 'node:os'
 import type { wire } from '@eaas/protocol'
-import type { ThreadDatabase, ThreadNote, ThreadTask } from './core/audit/verification-thread.js'
+import type { ThreadDatabase, ThreadNote, ThreadTask } from './core/audit/verify/verify.js'
 import { verifyLog } from './core/audit/verify/verify.js'
 import { serveTasks } from './core/event-loop.js'
 import { connect } from './core/store/db.js'

@@ -1,7 +1,7 @@
 // Triggers and rules of somebody who owns the tables drop or alter what the server writes, while it is written.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DroppedRowsError } from '../../../packages/server/src/core/store/db.js'
-import { insertMark } from '../../../packages/server/src/core/store/purge-marks.js'
+import { insertMark } from '../../../packages/server/src/operate/store/purge.js'
 import { serverOf } from '../../support/audit/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 

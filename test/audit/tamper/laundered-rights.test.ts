@@ -1,13 +1,13 @@
 // Rows that grant rights, put back to an older state that is genuine with its MAC, by somebody who has the whole database and no key. A
 // server refuses to use them; and if one has built upon them, anybody with an export can tell, whatever followed (chain.md 11).
-
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { currentKey, type EntryDraft, extendChain } from '../../../packages/server/src/core/audit/formats/chain.js'
 import { apiKeyMac, keyMac, tenantMac, withMac } from '../../../packages/server/src/core/audit/formats/row-mac.js'
 import { draftEntry } from '../../../packages/server/src/core/runner/entry-drafts.js'
 import { performAsSystem, systemCaller } from '../../../packages/server/src/core/runner/perform.js'
 import * as apiKeys from '../../../packages/server/src/core/store/api-keys.js'
-import { appendEntries, lockHead } from '../../../packages/server/src/core/store/audit.js'
+import { appendEntries } from '../../../packages/server/src/core/store/append.js'
+import { lockHead } from '../../../packages/server/src/core/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/core/store/db.js'
 import * as keys from '../../../packages/server/src/core/store/keys.js'
 import { findOutdatedRow, newestEntryOfApiKey } from '../../../packages/server/src/core/store/newest-entry.js'

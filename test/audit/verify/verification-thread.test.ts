@@ -6,8 +6,13 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { encodePublicKey, readCheckpoint } from '../../../packages/audit/src/formats/checkpoint.js'
-import { createVerificationThread, type Verifier } from '../../../packages/server/src/core/audit/verification-thread.js'
-import { type ValidLog, type VerifyOptions, verifyLog } from '../../../packages/server/src/core/audit/verify/verify.js'
+import {
+  createVerificationThread,
+  type ValidLog,
+  type Verifier,
+  type VerifyOptions,
+  verifyLog,
+} from '../../../packages/server/src/core/audit/verify/verify.js'
 import { DatabaseDeadlineError } from '../../../packages/server/src/core/store/deadline.js'
 import { isUnreachable } from '../../../packages/server/src/core/store/unreachable.js'
 import { backend, freshDatabase } from '../../support/database/database.js'

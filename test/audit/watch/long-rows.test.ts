@@ -1,9 +1,8 @@
 // Rows that somebody made long or many. A round reads all alarms and heads, and a call the rows of its keys: no more is read than a server writes.
-
 import { MAX_ALLOWED_IPS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { findApiKey, findApiKeyByDigest, listApiKeys } from '../../../packages/server/src/core/store/api-keys.js'
-import { findHead, listHeads, listHeadsWithKeys, lockHead } from '../../../packages/server/src/core/store/audit.js'
+import { findHead, listHeads, lockHead } from '../../../packages/server/src/core/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/core/store/db.js'
 import {
   findKey,
@@ -13,7 +12,11 @@ import {
 } from '../../../packages/server/src/core/store/keys.js'
 import { MOST_AUDIT_KEY_BYTES } from '../../../packages/server/src/core/store/tenants.js'
 import { compareWitnesses, listAlarms } from '../../../packages/server/src/guard/store/alarms.js'
-import { listAnchoredHeads, listCurrentHeads } from '../../../packages/server/src/guard/store/anchors.js'
+import {
+  listAnchoredHeads,
+  listCurrentHeads,
+  listHeadsWithKeys,
+} from '../../../packages/server/src/guard/store/anchors.js'
 import { setWatchScene } from './scene.js'
 
 const scene = setWatchScene()

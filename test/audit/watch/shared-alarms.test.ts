@@ -1,13 +1,12 @@
 // The alarms that processes share: what a process takes over from an alarm that another one wrote, what it raises and writes itself, and which
 // heads that other processes wrote it follows. It knows no less after it than before.
-
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { listKeys } from '../../../packages/server/src/core/api/keys.js'
 import { UnfollowedLogError } from '../../../packages/server/src/core/audit/append-errors.js'
 import { type AuditKey, extendChain, type Head } from '../../../packages/server/src/core/audit/formats/chain.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
-import { ANY_SKEW_MS, appendEntries } from '../../../packages/server/src/core/store/audit.js'
+import { ANY_SKEW_MS, appendEntries } from '../../../packages/server/src/core/store/append.js'
 import type { Sql } from '../../../packages/server/src/core/store/db.js'
 import { TamperedRowError } from '../../../packages/server/src/core/store/tampered-row.js'
 import { anchorHeads } from '../../../packages/server/src/guard/anchor-heads.js'

@@ -2,7 +2,8 @@
 // it. Both chain with the same code. Prints `RESULT <json>`: entries a second, round by round.
 import { type EntryDraft, extendChain } from '../../../packages/server/src/core/audit/formats/chain.js'
 import { readConfig } from '../../../packages/server/src/core/config.js'
-import { appendEntries, lockHead } from '../../../packages/server/src/core/store/audit.js'
+import { appendEntries } from '../../../packages/server/src/core/store/append.js'
+import { lockHead } from '../../../packages/server/src/core/store/audit.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'
 import { createTenant } from '../../../packages/server/src/operators/tenants.js'
 import { interleave } from '../lib/rounds.js'

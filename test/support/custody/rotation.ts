@@ -1,10 +1,11 @@
 // A rotation of the store key that does not wait until every process can have read the new one.
 import { createSecretKey } from 'node:crypto'
-import { localProvider, type RootKeyProvider } from '../../../packages/server/src/core/crypto/root-key.js'
+import type { RootKeyProvider } from '../../../packages/server/src/core/crypto/key-hierarchy.js'
 import {
   rotateStoreKey,
   type StoreKeyRotation,
 } from '../../../packages/server/src/operate/operations/rotate-store-key.js'
+import { localProvider } from '../../../packages/server/src/root-keys/local-key.js'
 import { ROOT_KEY, type Service } from '../service/service.js'
 
 /** Makes the provider that wraps a service's store keys under a root key in base64. */

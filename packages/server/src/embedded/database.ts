@@ -2,7 +2,6 @@
 //
 // In the data directory: `postgres/` (the database), `moved` once the installation is elsewhere, `.s.PGSQL.5432` (the
 // socket), `server.lock.*` and `alive-*.sock` (data-directory-lock.ts), `root.key`, and `.gitignore`, which covers all.
-
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -18,8 +17,7 @@ import {
   syncDirectory,
 } from '@eaas/audit/node'
 import type { PGlite } from '@electric-sql/pglite'
-import { EMBEDDED_PATH } from '../core/store/search-path.js'
-import { SET_FORMATS } from '../core/store/text-formats.js'
+import { EMBEDDED_PATH, SET_FORMATS } from '../core/store/text-formats.js'
 import { createClusterIfAbsent, isCluster, removeUnreferencedFiles } from './cluster.js'
 import type { DurableNodeFS } from './fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'

@@ -1,5 +1,5 @@
 /** A symmetric key of AWS KMS, in the region of its ARN. The client, an optional dependency, finds the credentials. */
-import { RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
+import { RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy.js'
 
 /** Bound to what is wrapped; policies can use it as a condition. */
 const EncryptionContext = { eaas: 'root-key/v1' }

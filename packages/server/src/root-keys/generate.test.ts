@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { armor, Decrypter, generateIdentity, identityToRecipient } from 'age-encryption'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { parseRootKey } from '../core/crypto/root-key.js'
 import { makeRootKey } from './generate.js'
+import { parseRootKey } from './local-key.js'
 import { combineShares, readShare } from './root-key-share.js'
 
 /** What is called when the content of a folder was written to the disk. */

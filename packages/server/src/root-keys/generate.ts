@@ -3,8 +3,9 @@ import { join, resolve } from 'node:path'
 import { createNewBy, createNewFolder, readGiven } from '@eaas/audit/command'
 import { counted, encodeBase64 } from '@eaas/protocol'
 import { randomKey } from '../core/crypto/aead.js'
-import { parseRootKey, RootKeyError } from '../core/crypto/root-key.js'
+import { RootKeyError } from '../core/crypto/key-hierarchy.js'
 import { encryptTo } from './age.js'
+import { parseRootKey } from './local-key.js'
 import { SHARE_LIMITS, splitRootKey } from './root-key-share.js'
 
 export interface RootKeyForm {

@@ -1,16 +1,15 @@
 /** Opens the provider that the settings name, and says where the root key is. */
 import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting } from '../core/config.js'
+import { RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy.js'
+import { awsKmsProvider } from './aws-kms.js'
 import {
   embeddedRootKeyPath,
   localProvider,
   NEEDED_KEY,
   parseRootKey,
-  RootKeyError,
-  type RootKeyProvider,
   readEmbeddedRootKey,
   readKeyFile,
-} from '../core/crypto/root-key.js'
-import { awsKmsProvider } from './aws-kms.js'
+} from './local-key.js'
 import { execProvider, readCommandLine, runProgram } from './program.js'
 import { ASK, listShareFiles, sharesProvider } from './shares.js'
 import { transitProvider } from './transit.js'

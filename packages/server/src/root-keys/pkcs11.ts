@@ -3,7 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import { concatBytes, counted, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
 import { importKey, open, seal } from '../core/crypto/aead.js'
-import { RootKeyError, readSecret } from '../core/crypto/root-key.js'
+import { RootKeyError } from '../core/crypto/key-hierarchy.js'
+import { readSecret } from './local-key.js'
 import { runProgram } from './program.js'
 
 const FORMAT = 0x01

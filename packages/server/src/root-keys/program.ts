@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { beforeEnd } from '@eaas/audit/node'
 import { readJson } from '@eaas/protocol'
 import { ROOT_KEY_VARIABLES } from '../core/config.js'
-import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
+import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy.js'
 
 const PATIENCE_MS = 60_000 // how long a program may take: a person may have to touch a token
 const GRACE_MS = 2_000 // how long a program may take to end after SIGTERM

@@ -1,7 +1,7 @@
 /** A share of a root key as a line of text, split and combined by Shamir's scheme. Follows root-key-share.md. */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { concatBytes, decodeHex, encodeHex, KEY_BYTES } from '@eaas/protocol'
-import { RootKeyError } from '../core/crypto/root-key.js'
+import { RootKeyError } from '../core/crypto/key-hierarchy.js'
 
 const FORMAT = 'eaas-root-key-share-v1'
 const PROOF_LABEL = 'eaas/root-key-share/v1'

@@ -3,7 +3,8 @@ import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import type { RootKeySetting } from '../core/config.js'
 import { importKey } from '../core/crypto/aead.js'
-import { localProvider, RootKeyError, type RootKeyProvider, readSecret } from '../core/crypto/root-key.js'
+import { RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy.js'
+import { localProvider, readSecret } from './local-key.js'
 import { combineShares, describeShare, findMisfit, readShare, type Share } from './root-key-share.js'
 
 /** Given instead of files: asks for the shares on the terminal. */

@@ -3,7 +3,8 @@ import { isLoopback } from '@eaas/audit/node'
 import { decodeBase64, encodeBase64, encodeUtf8, isBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { TransitLogin } from '../core/config.js'
-import { RootKeyError, type RootKeyProvider, readSecret } from '../core/crypto/root-key.js'
+import { RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy.js'
+import { readSecret } from './local-key.js'
 
 const PATIENCE_MS = 30_000
 const LOGIN = 'auth/approle/login'

@@ -1,6 +1,7 @@
-/** The secrets that the store keys protect (key-hierarchy.md). */
+/** The secrets that the store keys protect (key-hierarchy.md), and the interface of what wraps the store keys. */
 import { createHmac, type KeyObject } from 'node:crypto'
 import { concatBytes, encodeUtf8, KEY_BYTES, lengthPrefixed, OpenError, readU32, writeU32 } from '@eaas/protocol'
+import type { ROOT_KEY_VARIABLES } from '../config.js'
 import { importKey, open, randomKey, SEAL_OVERHEAD, seal } from './aead.js'
 
 const FORMAT = 0x02
@@ -124,4 +125,24 @@ function keyOf(keys: StoreKeys['keys'], number: number): KeyObject {
 function bindingAad({ purpose, tenant_id = '', id = '', version = 0 }: SecretBinding, storeKey: number): Uint8Array {
   const parts = ['eaas/secret/v2', purpose, tenant_id, id, String(version), String(storeKey)]
   return lengthPrefixed(parts.map((part) => encodeUtf8(part)))
+}
+
+export interface RootKeyProvider {
+  /** What kind, and which, for messages, /health and doctor: nothing secret. */
+  readonly kind: keyof typeof ROOT_KEY_VARIABLES
+  readonly name: string
+  /** Wraps at most 64 bytes. @throws RootKeyError if the provider is absent or refuses */
+  wrap(bytes: Uint8Array): Promise<Uint8Array>
+  /** Opens what `wrap` gave. @throws RootKeyError */
+  unwrap(wrapped: Uint8Array): Promise<Uint8Array>
+}
+
+/** Thrown when there is no usable root key; the message says what to do. */
+export class RootKeyError extends Error {
+  override readonly name: string = 'RootKeyError'
+}
+
+/** Thrown when a device refused the PIN of its user: trying again may lock it. */
+export class RefusedPinError extends RootKeyError {
+  override readonly name: string = 'RefusedPinError'
 }

@@ -3,14 +3,11 @@
  * one before any seals under it.
  */
 import { KEY_BYTES, readU32, writeU32 } from '@eaas/protocol'
-import { equalBytes } from '../audit/formats/chain.js'
 import { importKey, randomKey } from '../crypto/aead.js'
-import type { StoreKeys } from '../crypto/key-hierarchy.js'
-import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../crypto/root-key.js'
-import type { Queryable, Transaction } from '../store/db.js'
+import { RefusedPinError, RootKeyError, type RootKeyProvider, type StoreKeys } from '../crypto/key-hierarchy.js'
+import type { Queryable } from '../store/db.js'
 import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
 import { assertWhole } from '../store/tampered-row.js'
-import { Refusal } from './refusal.js'
 
 /** How often a process reads the store keys, in milliseconds: a new one seals nothing for ten times as long. */
 export const STORE_KEYS_MS = 1_000
@@ -97,21 +94,4 @@ export async function unwrapStoreKey(provider: RootKeyProvider, { number, wrappe
   throw new RootKeyError(
     `Store key ${number} is not what the server wrote: somebody changed it in the database. Restore a backup.`,
   )
-}
-
-/** A refused one seals nothing, and the next rotation of the store key deletes it. */
-export async function listUsable(sql: Queryable): Promise<WrappedStoreKey[]> {
-  return (await listStoreKeys(sql)).filter(({ is_refused }) => !is_refused)
-}
-
-/**
- * Call it under the lock of the installation's head, which a rotation of either key takes: so neither leaves a store
- * key under a root key that the other replaces. @throws Refusal E_STATE if the store keys are not these
- */
-export async function assertStoreKeys(transaction: Transaction, expected: readonly WrappedStoreKey[]): Promise<void> {
-  const found = await listUsable(transaction)
-  const isSame = ({ number, wrapped }: WrappedStoreKey, at: number) =>
-    expected[at]?.number === number && equalBytes(wrapped, expected[at].wrapped)
-  if (found.length === expected.length && found.every(isSame)) return
-  throw new Refusal('E_STATE', 'the store keys were changed meanwhile, and nothing was rotated; repeat the command')
 }

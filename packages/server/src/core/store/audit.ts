@@ -1,11 +1,9 @@
 /** The audit log and the heads of its chains. */
 import type { ChainedEntry } from '@eaas/audit/formats'
-import { type Action, COUNTED_AS_UNWRAP, isUuid, type LogAction } from '@eaas/protocol'
+import type { Action, LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { assertInserted, exists, type Fragment, type Queryable, readInteger, readTime, type Transaction } from './db.js'
-import { writeArray, writeColumns } from './entry-columns.js'
 import { onlyRow } from './tampered-row.js'
-import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 
 /** The key id under which entries without a key are counted. */
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
@@ -40,138 +38,11 @@ export function listHeads(sql: Queryable): Promise<Head[]> {
   return sql<Head[]>`select ${headColumns(sql)} from heads h order by h.tenant_id`
 }
 
-export async function listTenantsWithHeads(sql: Queryable, after: string, limit: number): Promise<string[]> {
-  const rows = await sql<{ tenant_id: string }[]>`
-    select tenant_id from heads where tenant_id > ${after} order by tenant_id limit ${limit}`
-  return rows.map(({ tenant_id }) => tenant_id)
-}
-
-/** A head with its audit key: null for the installation's own log, and without the tenant's row. */
-export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
-
-export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[]): Promise<HeadWithKey[]> {
-  return sql<HeadWithKey[]>`
-    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key
-    from heads h left join tenants t on t.tenant_id = h.tenant_id
-    where h.tenant_id = any(${[...tenant_ids]}::uuid[]) limit ${2 * tenant_ids.length}`
-}
-
 export async function insertHead(sql: Transaction, head: Head): Promise<void> {
   const result = await sql`
     insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
     values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})`
   assertInserted(result, 'heads')
-}
-
-/** Replaces the head that is there, if any. */
-export async function putHead(sql: Transaction, head: Head): Promise<void> {
-  await sql`
-    insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
-    values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})
-    on conflict (tenant_id) do update
-    set last_id = excluded.last_id, hash = excluded.hash, policy_version = excluded.policy_version,
-        created_at = excluded.created_at, mac = excluded.mac`
-}
-
-/** In milliseconds; more than any two times can differ by. */
-export const ANY_SKEW_MS = 1e15
-
-/** What to append to one log, in which the head moves from `previous` to `next`. */
-export interface Append {
-  previous: Head
-  next: Head
-  entries: readonly ChainedEntry[]
-  /** in milliseconds; `time` is by the server's clock, and the entries' own times may be ahead of it */
-  clock: { time: number; toleranceMs: number }
-}
-
-/** `database_time` is of the database's clock, in milliseconds since 1970. */
-export type Appended = { isMoved: boolean; database_time: number }
-
-/**
- * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them.
- * Changes nothing if the head in the database is not `previous` or is locked, or if the database's clock differs from
- * the server's by more than the tolerance. It does not wait for the lock: the driver may have sent other tenants'
- * statements behind it. A join with the locked row would take 5 % more of the database's CPU time.
- *
- * The statement fails, so that nothing is written, if a trigger dropped an entry: it counts what was inserted. A rule
- * that writes elsewhere makes it fail because it can't return `tableoid`. An entry that a trigger altered is found by
- * verification; to check it here would take 10 % to 17 % more of that time.
- */
-export async function appendEntries(sql: Queryable, { previous, next, entries, clock }: Append): Promise<Appended> {
-  const counts = countByKind(entries)
-  const [first] = entries
-  if (first === undefined) throw new Error('there is nothing to append')
-  const columns = await writeColumns([{ entries }])
-  const [result] = await sql<Appended[]>`
-    with locked as (
-      select tenant_id from heads
-      where tenant_id = ${next.tenant_id} and last_id = ${previous.last_id} and hash = ${previous.hash}
-        and policy_version = ${previous.policy_version} and mac = ${previous.mac}
-        and pg_catalog.abs(extract(epoch from pg_catalog.clock_timestamp()) * 1000 - ${clock.time}::float8)
-          <= ${Math.min(clock.toleranceMs, ANY_SKEW_MS)}::float8
-      for update skip locked
-    ), moved as (
-      update heads
-      set last_id = ${next.last_id}, hash = ${next.hash}, policy_version = ${next.policy_version},
-          created_at = ${next.created_at}, mac = ${next.mac}
-      where tenant_id = ${next.tenant_id} and exists (select from locked)
-      returning tenant_id, tableoid
-    ), inserted as (
-      insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
-      select moved.tenant_id, e.id, e.action, e.key_id, e.key_version, e.actor, e.ip_address, e.metadata,
-             ${first.created_at}::timestamptz, e.hash, e.mac
-      from moved, unnest(
-        ${columns.id}::bigint[], ${columns.action}::text[], ${columns.key_id}::uuid[],
-        ${columns.key_version}::integer[], ${columns.actor}::text[], ${columns.ip_address}::text[],
-        ${columns.metadata}::text[], ${columns.hash}::bytea[], ${columns.mac}::bytea[]
-      ) as e (id, action, key_id, key_version, actor, ip_address, metadata, hash, mac)
-      returning tableoid
-    ), counted as (
-      insert into audit_counts as c (tenant_id, day, action, key_id, key_version, api_key_id, entries)
-      select moved.tenant_id, (${first.created_at}::timestamptz at time zone 'UTC')::date, n.action, n.key_id, n.key_version, n.api_key_id, n.entries
-      from moved, unnest(
-        ${writeArray(counts.map((kind) => kind.action))}::text[], ${writeArray(counts.map((kind) => kind.key_id))}::uuid[],
-        ${writeArray(counts.map((kind) => kind.key_version))}::integer[], ${writeArray(counts.map((kind) => kind.api_key_id))}::uuid[],
-        ${writeArray(counts.map((kind) => kind.entries))}::bigint[]
-      ) as n (action, key_id, key_version, api_key_id, entries)
-      on conflict (tenant_id, day, action, key_id, key_version, api_key_id) do update set entries = c.entries + excluded.entries
-    )
-    select case when written = given then given > 0
-             else ('the database dropped audit entries: ' || written || ' of ' || given || ' were written')::boolean end as "isMoved",
-           (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::float8 as database_time
-    from (select pg_catalog.count(*) as written from inserted) as i,
-         (select pg_catalog.count(*) * ${entries.length}::bigint as given from moved) as m`
-  if (!result) throw new Error('the database did not say whether it appended')
-  return result
-}
-
-/** 0 and `NIL_UUID` stand for none. */
-type Kind = { action: LogAction; key_id: string; key_version: number; api_key_id: string; entries: number }
-
-/** Counts entries as `audit_counts` does. Groups are long, so it builds no text for each entry. */
-export function countByKind(entries: readonly ChainedEntry[]): Kind[] {
-  const byKey = new Map<string | null, Kind[]>()
-  for (const entry of entries) {
-    const kinds = byKey.get(entry.key_id) ?? []
-    if (kinds.length === 0) byKey.set(entry.key_id, kinds)
-    findKind(kinds, entry).entries += 1
-  }
-  return [...byKey.values()].flat()
-}
-
-function findKind(kinds: Kind[], { action, key_id, key_version, actor }: ChainedEntry): Kind {
-  const version = key_version ?? 0
-  const find = (id: string) =>
-    kinds.find((kind) => kind.api_key_id === id && kind.key_version === version && kind.action === action)
-  // For other actions, counts by API key would only multiply the rows that totals sum.
-  const caller = COUNTED_AS_UNWRAP.includes(action) ? actor : NIL_UUID
-  const known = find(caller)
-  if (known) return known
-  const api_key_id = isUuid(caller) ? caller : NIL_UUID
-  const kind = find(api_key_id) ?? { action, key_id: key_id ?? NIL_UUID, key_version: version, api_key_id, entries: 0 }
-  if (kind.entries === 0) kinds.push(kind)
-  return kind
 }
 
 /** @throws TamperedRowError if there are several */

@@ -69,13 +69,6 @@ export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTe
   return { tenant, ...end, mark: undefined } // its log is never purged
 }
 
-/** Notes when a backup was taken, unless a newer one is noted; a noted time in the future is wrong, and replaced. */
-export async function noteBackup(sql: Queryable, takenAt: string): Promise<void> {
-  await sql`
-    update instance set backed_up_at = ${takenAt} where id = 1 and (backed_up_at is null
-      or backed_up_at not between ${takenAt} and pg_catalog.statement_timestamp())`
-}
-
 /** Seconds since the newest noted backup; null if none was, or if its time is infinite or in the future. */
 export async function findBackupAge(sql: Queryable): Promise<number | null> {
   const [row] = await sql<{ seconds: number | null }[]>`

@@ -6,10 +6,10 @@ import {
   type RunningEmbedded,
 } from '../../embedded/database.js'
 import { type DatabaseSetting, readDatabaseUrl } from '../database-url.js'
+import type { Queryable } from './db.js'
 import { areTablesSpread, connect, type Sql } from './db.js'
 import type { Login } from './login.js'
-import { EMBEDDED_PATH, ownPath } from './search-path.js'
-import { assertFormats } from './text-formats.js'
+import { assertFormats, EMBEDDED_PATH } from './text-formats.js'
 import { untilReached } from './unreachable.js'
 import { type Durability, findDurability } from './writability.js'
 
@@ -194,4 +194,21 @@ export async function findReached(login: Login): Promise<Reached> {
   } finally {
     await sql.end({ timeout: 1 })
   }
+}
+
+/**
+ * The path that a session begins with; null if it leads nowhere. Unqualified names lead to one schema, that of our
+ * tables, after PostgreSQL's own catalog and before temporary tables, whatever the settings of the role or the database.
+ * A pooler in transaction mode does not pass that on. A function that runs in our session can change it there
+ * (session-watch.ts). So the statement names everything with its schema, and uses no operator of another schema.
+ */
+function ownPath(sql: Queryable) {
+  return sql`(
+    select pg_catalog.concat(pg_catalog.quote_ident(coalesce(
+      (select n.nspname from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n on n.oid operator(pg_catalog.=) c.relnamespace
+       where c.oid operator(pg_catalog.=) pg_catalog.to_regclass('schema_version')::pg_catalog.oid),
+      pg_catalog.current_schema()
+    )::pg_catalog.text), ', pg_temp')
+    where pg_catalog.current_schema() is not null
+  )`
 }

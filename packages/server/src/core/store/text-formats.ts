@@ -39,6 +39,8 @@ export function startupFormats({ isPooled }: { isPooled: boolean }): Record<stri
 export const SET_FORMATS = Object.entries(FORMATS)
   .map(([name, { value }]) => `set ${name} = '${value}'`)
   .join('; ')
+/** The search path of the sessions of the embedded database. */
+export const EMBEDDED_PATH = 'public, pg_temp'
 
 /** A setting with a value that the server cannot read rows by, and what to do about it. */
 export type WrongFormat = { name: string; value: string; remedy: string }

@@ -1,7 +1,7 @@
 /** What the database promises now: whether it takes writes, whether an acknowledged commit is on disk, and its time. */
 import { randomUUID } from 'node:crypto'
-import { appendByStatements } from './append-in-transaction.js'
-import { ANY_SKEW_MS, insertHead } from './audit.js'
+import { ANY_SKEW_MS, appendByStatements } from './append.js'
+import { insertHead } from './audit.js'
 import { isPartUnreachable, isSpread, type Queryable, type Sql } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 import { hidingTables } from './tampered-row.js'

@@ -1,6 +1,6 @@
 // Lists all tenants, also by the installation's log: the database administrator can hide a row from one statement.
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { readValidLog } from '../../core/audit/verification-thread.js'
+import { readValidLog } from '../../core/audit/verify/verify.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { findMissingTenants, listTenants, type TenantRow } from '../../core/store/tenants.js'

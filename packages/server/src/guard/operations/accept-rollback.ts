@@ -17,27 +17,26 @@ import {
   nextPolicyEpoch,
   type Witness,
 } from '../../core/audit/formats/chain.js'
-import { findHeadFault, type HeadFault } from '../../core/audit/head-fault.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
-import { readValidLog } from '../../core/audit/verification-thread.js'
-import { type ValidLog, verifyLog } from '../../core/audit/verify/verify.js'
+import { readValidLog, type ValidLog, verifyLog } from '../../core/audit/verify/verify.js'
 import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { findEntryHash, findLastId, lockHead, putHead } from '../../core/store/audit.js'
+import { findEntryHash, findLastId, lockHead } from '../../core/store/audit.js'
 import type { Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { anchorHeads } from '../anchor-heads.js'
 import { assertRecordable } from '../installation-log.js'
 import { isThere, witnessOf } from '../named-entries.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
-import { listAnchoredHeads } from '../store/anchors.js'
+import { listAnchoredHeads, putHead } from '../store/anchors.js'
 import { findNewestAcceptance } from '../watch/acceptances.js'
 import { watchesOf } from '../watch/head-watch.js'
 import type { AcceptedRollback } from '../watch/judge.js'
 import { readServedHere, unwrittenAlarm } from './accept.js'
+import { findHeadFault, type HeadFault } from './diff-audit.js'
 
 interface AcceptOptions {
   reason: string // for the log; 1 to 255 characters

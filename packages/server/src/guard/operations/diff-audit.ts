@@ -1,5 +1,6 @@
 // Finds what a log lost, by kept checkpoints and an earlier export. Only reads, also for a tenant that is not served.
 import { type ChainedEntry, type ExportedEntry, entryHash, genesisHash, readMetadata } from '@eaas/audit/formats'
+import { isHeadGenuine } from '../../core/audit/audit-key.js'
 import {
   type AuditKey,
   alarmMac,
@@ -8,16 +9,15 @@ import {
   type Head,
   type KeptHead,
 } from '../../core/audit/formats/chain.js'
-import { findHeadFault, HEAD_MISMATCH, type HeadFault } from '../../core/audit/head-fault.js'
 import { findAuthenticMark } from '../../core/audit/read-entry.js'
-import type { Fault } from '../../core/audit/verify/verify.js'
+import { type Fault, findBeyond } from '../../core/audit/verify/verify.js'
 import { createStretches } from '../../core/event-loop.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { readChain } from '../../core/store/audit.js'
+import { findEntryHash, findFirstId, listTenantHeads, readChain } from '../../core/store/audit.js'
 import { type Evidence, readEvidence } from '../../core/store/audit-evidence.js'
-import type { Queryable } from '../../core/store/db.js'
+import type { Queryable, Sql } from '../../core/store/db.js'
 import { listAlarms } from '../store/alarms.js'
 import { createAcceptedLosses } from '../watch/acceptances.js'
 
@@ -327,4 +327,40 @@ function findFault(last: { id: number; hash: Uint8Array }, entry: ChainedEntry):
   if (entry.id !== next) return { entry_id: next, reason: 'entry_missing', detail: `entry ${next} is missing` }
   if (equalBytes(entry.hash, entryHash(last.hash, entry))) return undefined
   return { entry_id: next, reason: 'entry_altered', detail: `entry ${next} does not follow from the entry before it` }
+}
+
+export interface HeadFault {
+  /** as a verification names it */
+  reason: Fault
+  detail: string
+}
+
+export const HEAD_MISMATCH: HeadFault = { reason: 'head_mismatch', detail: 'the head does not match the last entry' }
+
+/** In one snapshot, while appends continue; undefined if the head is authentic and of the last entry. */
+export function findHeadFault(
+  sql: Sql,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+): Promise<HeadFault | undefined> {
+  return sql.begin('isolation level repeatable read read only', async (snapshot): Promise<HeadFault | undefined> => {
+    const [head, ...others] = await listTenantHeads(snapshot, tenant_id)
+    if (!head) return { reason: 'head_missing', detail: 'the head is missing' }
+    if (others.length > 0) return { reason: 'head_repeated', detail: 'there are several heads' }
+    if (!(await isHeadGenuine(snapshot, auditKey, head)))
+      return { reason: 'head_forged', detail: 'the head was not written by the server' }
+    const last = await findEntryHash(snapshot, tenant_id, head.last_id)
+    if (!last || !equalBytes(last, head.hash)) return HEAD_MISMATCH
+    const beyond = await findBeyond(snapshot, { tenant_id, auditKey }, head)
+    const { last_id } = head
+    if (beyond?.isGenuine)
+      return { reason: 'head_behind', detail: `the head is of entry ${last_id}, and a server wrote entries after it` }
+    if (beyond)
+      return {
+        reason: 'entry_beyond_head',
+        detail: `entry ${beyond.id} is beyond the head, and no server wrote it there`,
+      }
+    const first = await findFirstId(snapshot, tenant_id)
+    if (first >= 1) return undefined
+    return { reason: 'entry_before_first', detail: `entry ${first} is before the first one, and no server wrote it` }
+  }) as Promise<HeadFault | undefined>
 }

@@ -1,10 +1,11 @@
 /** Alarms about audit chains, and the entries that settle them. */
 import type { LogAction } from '@eaas/protocol'
 import type { ChainAlarm, Witness } from '../../core/audit/formats/chain.js'
-import { type HeadWithKey, headColumns } from '../../core/store/audit.js'
+import { headColumns } from '../../core/store/audit.js'
 import { isSpread, type Queryable, type Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
+import type { HeadWithKey } from './anchors.js'
 
 export const MAX_REASON = 1_000 // the longest reason of an alarm, in characters
 // Whoever adds rows to hide an alarm could delete its row: the process that found the fault raises it all the same.

@@ -1,6 +1,6 @@
 /** The newest anchor and verification in the installation's log, and the anchored heads beside those of now. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { Head } from '../../core/audit/formats/chain.js'
+import type { Head, PurgeMark } from '../../core/audit/formats/chain.js'
 import { headColumns } from '../../core/store/audit.js'
 import type { Queryable, Transaction } from '../../core/store/db.js'
 import { pageOfBlocks } from '../../core/store/entry-indexes.js'
@@ -97,4 +97,38 @@ export async function replaceAnchoredHeads(
 
 export async function clearAnchoredHeads(sql: Transaction): Promise<void> {
   await sql`delete from anchored_heads`
+}
+
+export async function listTenantsWithHeads(sql: Queryable, after: string, limit: number): Promise<string[]> {
+  const rows = await sql<{ tenant_id: string }[]>`
+    select tenant_id from heads where tenant_id > ${after} order by tenant_id limit ${limit}`
+  return rows.map(({ tenant_id }) => tenant_id)
+}
+
+/** A head with its audit key: null for the installation's own log, and without the tenant's row. */
+export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
+
+export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[]): Promise<HeadWithKey[]> {
+  return sql<HeadWithKey[]>`
+    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key
+    from heads h left join tenants t on t.tenant_id = h.tenant_id
+    where h.tenant_id = any(${[...tenant_ids]}::uuid[]) limit ${2 * tenant_ids.length}`
+}
+
+/** Replaces the head that is there, if any. */
+export async function putHead(sql: Transaction, head: Head): Promise<void> {
+  await sql`
+    insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
+    values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})
+    on conflict (tenant_id) do update
+    set last_id = excluded.last_id, hash = excluded.hash, policy_version = excluded.policy_version,
+        created_at = excluded.created_at, mac = excluded.mac`
+}
+
+/** The marks of the last purges of these tenants. */
+export async function findLastMarks(sql: Queryable, tenant_ids: readonly string[]): Promise<Map<string, PurgeMark>> {
+  const rows = await sql<PurgeMark[]>`
+    select distinct on (tenant_id) tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac
+    from purge_marks where tenant_id = any(${[...tenant_ids]}::uuid[]) order by tenant_id, purged_through desc`
+  return new Map(rows.map((mark) => [mark.tenant_id, mark]))
 }

@@ -2,9 +2,8 @@
 // ones. Reads only the catalogs, and locks no table.
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { areTablesSpread, type Sql, type Transaction } from '../../core/store/db.js'
+import { areTablesSpread, type Queryable, type Sql, type Transaction } from '../../core/store/db.js'
 import { GRANTED_TABLES } from '../../core/store/grants.js'
-import { USED_OPERATORS } from '../../core/store/search-path.js'
 import { findRemedies, findWrongFormats, type WrongFormat } from '../../core/store/text-formats.js'
 
 /** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
@@ -21,6 +20,11 @@ export interface SchemaDifferences {
   /** of `missing`, `added` and `refusing`, with definitions and functions of what was added; '' if there are none */
   digest: string
 }
+
+/** The operators that our statements use without a schema, as a test compares: others are never called. */
+export const USED_OPERATORS = ['*', '+', '-', '/', '<', '<=', '<>', '=', '>', '>=', '||', '~~']
+/** Tables that every version of an installation has. */
+const TABLES = ['schema_version', 'instance', 'heads', 'audit_log']
 
 /** Objects that a database which was only migrated does not have. */
 const BESIDE = /^(?:function|event trigger|relation beside) /
@@ -324,4 +328,40 @@ async function findChangedSettings(transaction: Transaction): Promise<WrongForma
     select name, setting as value from pg_settings
     where name in ('session_replication_role', 'transform_null_equals') and setting <> boot_val`
   return changed.length === 0 ? [] : findRemedies(transaction, changed)
+}
+
+/** Schemas, quoted as in SQL: where names lead, if anywhere, and the others that have tables of ours too. */
+type Schemas = { own: string | null; others: string[] }
+
+/** Says where the tables are if a session's path leads past them; undefined if no other schema has any. */
+export function describeElsewhere({ own, others }: Schemas): string | undefined {
+  if (others.length === 0) return undefined
+  return (
+    `this role's search path leads to ${own === null ? 'no schema' : `the schema ${own}`}, and the tables of eaas are in ${others.join(', ')}: somebody set ` +
+    'search_path for the role or the database. Undo that (alter role … reset search_path, alter database … reset search_path), or name that schema there'
+  )
+}
+
+/** Finds where a server would find an installation, if its role's search path led there. Reads the catalog alone. */
+export async function findSchemas(sql: Queryable): Promise<Schemas> {
+  const [row] = await sql<Schemas[]>`
+    with home as (
+      select coalesce(
+        (select c.relnamespace from pg_catalog.pg_class as c
+         where c.oid operator(pg_catalog.=) pg_catalog.to_regclass('schema_version')::pg_catalog.oid),
+        (select n.oid from pg_catalog.pg_namespace as n where n.nspname operator(pg_catalog.=) pg_catalog.current_schema())
+      ) as oid
+    ), others as (
+      select pg_catalog.quote_ident(n.nspname::pg_catalog.text) as name
+      from pg_catalog.pg_namespace as n
+      where n.oid operator(pg_catalog.<>) all (select h.oid from home as h where h.oid is not null)
+        and (select pg_catalog.count(*) from pg_catalog.pg_class as c
+             where c.relnamespace operator(pg_catalog.=) n.oid and c.relname::pg_catalog.text operator(pg_catalog.=) any (${TABLES}::pg_catalog.text[])
+               and c.relkind operator(pg_catalog.=) any ('{r,p,v,m,f}'::pg_catalog."char"[])) operator(pg_catalog.=) ${TABLES.length}
+    )
+    select (select pg_catalog.quote_ident(n.nspname::pg_catalog.text) from pg_catalog.pg_namespace as n, home as h
+            where n.oid operator(pg_catalog.=) h.oid) as own,
+           coalesce((select pg_catalog.array_agg(o.name order by o.name using operator(pg_catalog.<)) from others as o), '{}') as others`
+  if (!row) throw new Error('the database did not say which schemas it has')
+  return row
 }

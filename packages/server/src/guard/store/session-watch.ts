@@ -2,7 +2,7 @@
 // names lead, whose rights are used or which triggers run, and replace the driver's prepared statements by others of
 // the same names. The check is no prepared statement, names everything with its schema, and uses no operator.
 import type { Sql } from '../../core/store/db.js'
-import { EMBEDDED_PATH } from '../../core/store/search-path.js'
+import { EMBEDDED_PATH } from '../../core/store/text-formats.js'
 
 export class ChangedSessionError extends Error {
   override readonly name = 'ChangedSessionError'

@@ -1,10 +1,11 @@
 // Compares logs with their points even without calls, and follows them to other processes' heads. Tenants take turns.
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import type { AuditKey, KeptHead } from '../../core/audit/formats/chain.js'
-import { findHead, type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } from '../../core/store/audit.js'
+import { findHead } from '../../core/store/audit.js'
 import { isPartUnreachable, type Queryable, type Sql } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { compareWitnesses } from '../store/alarms.js'
+import { type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } from '../store/anchors.js'
 import { followHeads, type KeysOfHeads, LATER_AT_ONCE } from './follow.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 

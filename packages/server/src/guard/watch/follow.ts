@@ -2,9 +2,10 @@
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { AuditKey, Head, Witness } from '../../core/audit/formats/chain.js'
-import { type HeadWithKey, readChain, readChains } from '../../core/store/audit.js'
+import { readChain, readChains } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
+import type { HeadWithKey } from '../store/anchors.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 import { earliestOf, isPast } from './judge.js'
 

@@ -5,10 +5,15 @@ import type { Sql } from '../../core/store/db.js'
 import { describeMissingRights, findMissingRights } from '../../core/store/grants.js'
 import { compareSchemas } from '../../core/store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../../core/store/open-store.js'
-import { describeElsewhere, findSchemas } from '../../core/store/search-path.js'
 import { findWriteObstacle } from '../../core/store/writability.js'
 import type { AcceptedSchema } from '../../guard/operations/accept.js'
-import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../../guard/store/schema.js'
+import {
+  compareTables,
+  describeElsewhere,
+  findSchemas,
+  MISSING_INDEX,
+  type SchemaDifferences,
+} from '../../guard/store/schema.js'
 import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { openProvider } from '../../root-keys/open-provider.js'
 import * as queries from '../store/database-settings.js'

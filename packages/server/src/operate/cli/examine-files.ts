@@ -3,9 +3,9 @@ import { constants, existsSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { TlsSetting } from '../../core/config.js'
-import { isReadableByAll } from '../../core/crypto/root-key.js'
 import { readTls } from '../../core/http/tls-listener.js'
 import { assertOwnDirectory } from '../../embedded/database.js'
+import { isReadableByAll } from '../../root-keys/local-key.js'
 import { type Result, warn, wrong } from './finding.js'
 
 const SOON_MS = 7 * 86_400_000 // a certificate that expires within this time should have been renewed, in milliseconds

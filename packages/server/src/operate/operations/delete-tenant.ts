@@ -3,7 +3,7 @@
 import { listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
 import { destroySuspendedKey } from '../../core/api/key-destruction.js'
 import { listKeys } from '../../core/api/keys.js'
-import { readValidLog } from '../../core/audit/verification-thread.js'
+import { readValidLog } from '../../core/audit/verify/verify.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'

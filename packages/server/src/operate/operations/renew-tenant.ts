@@ -17,11 +17,11 @@ import { isMovedAway } from '../../core/runner/tenant-state.js'
 import { type ApiKeyRow, listApiKeys } from '../../core/store/api-keys.js'
 import type { Queryable, Transaction } from '../../core/store/db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from '../../core/store/keys.js'
-import { listMarks, replaceMark } from '../../core/store/purge-marks.js'
+import { listMarks } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { listTenantRows, listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { authenticTenant } from '../../operators/tenants.js'
-import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../store/sealed-rows.js'
+import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs, replaceMark } from '../store/sealed-rows.js'
 
 const PAGE_ROWS = 1_000 // far from the database's limit, however many rows there are
 const ATTEMPTS = 3 // how often a renewal is tried if rows change meanwhile

@@ -1,9 +1,12 @@
 import { timingSafeEqual } from 'node:crypto'
-import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../../core/crypto/root-key.js'
+import { equalBytes } from '../../core/audit/formats/chain.js'
+import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../../core/crypto/key-hierarchy.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { assertStoreKeys, listUsable, unwrapStoreKey, type WrappedStoreKey } from '../../core/runner/store-keys.js'
+import { unwrapStoreKey, type WrappedStoreKey } from '../../core/runner/store-keys.js'
+import type { Queryable, Transaction } from '../../core/store/db.js'
+import { listStoreKeys } from '../../core/store/store-keys.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
 import { rewrapStoreKey } from '../store/sealed-rows.js'
 
@@ -67,4 +70,21 @@ async function rewrap(
   } finally {
     numbered.fill(0)
   }
+}
+
+/** A refused one seals nothing, and the next rotation of the store key deletes it. */
+export async function listUsable(sql: Queryable): Promise<WrappedStoreKey[]> {
+  return (await listStoreKeys(sql)).filter(({ is_refused }) => !is_refused)
+}
+
+/**
+ * Call it under the lock of the installation's head, which a rotation of either key takes: so neither leaves a store
+ * key under a root key that the other replaces. @throws Refusal E_STATE if the store keys are not these
+ */
+export async function assertStoreKeys(transaction: Transaction, expected: readonly WrappedStoreKey[]): Promise<void> {
+  const found = await listUsable(transaction)
+  const isSame = ({ number, wrapped }: WrappedStoreKey, at: number) =>
+    expected[at]?.number === number && equalBytes(wrapped, expected[at].wrapped)
+  if (found.length === expected.length && found.every(isSame)) return
+  throw new Refusal('E_STATE', 'the store keys were changed meanwhile, and nothing was rotated; repeat the command')
 }

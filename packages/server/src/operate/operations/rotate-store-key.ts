@@ -3,19 +3,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OpenError } from '@eaas/protocol'
 import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
+import type { RootKeyProvider } from '../../core/crypto/key-hierarchy.js'
 import { resealSecret, type SecretBinding } from '../../core/crypto/key-hierarchy.js'
-import type { RootKeyProvider } from '../../core/crypto/root-key.js'
 import { mapInStretches } from '../../core/event-loop.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { performAsSystem, systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import {
-  assertStoreKeys,
-  listUsable,
-  makeStoreKey,
-  openStoreKeys,
-  refreshStoreKeys,
-} from '../../core/runner/store-keys.js'
+import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../core/runner/store-keys.js'
 import type { Transaction } from '../../core/store/db.js'
 import { countSealed, insertStoreKey, isStoreKeyGone, listStoreKeys } from '../../core/store/store-keys.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
@@ -30,6 +24,7 @@ import {
 } from '../store/sealed-rows.js'
 import { renewInstallation } from './renew-installation.js'
 import { isOfOneTenant, renewTenants, retryIfChanged } from './renew-tenant.js'
+import { assertStoreKeys, listUsable } from './rotate-root-key.js'
 
 const PAGE_ROWS = 100 // rows of one statement: few enough that other calls hardly wait for it
 /** The part of the time for which secrets are sealed again; for the rest, the CPUs are left to the calls. */

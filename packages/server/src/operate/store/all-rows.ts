@@ -4,8 +4,7 @@
 import { createHash } from 'node:crypto'
 import { splitLines } from '@eaas/audit/formats'
 import { encodeHex, readJson } from '@eaas/protocol'
-import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
-import { assertInserted, exists } from '../../core/store/db.js'
+import { assertInserted, exists, type Queryable, type Sql, type Transaction } from '../../core/store/db.js'
 import { GRANTED_TABLES } from '../../core/store/grants.js'
 import { findSchemaVersion, makeTables } from '../../core/store/migrations.js'
 
@@ -329,4 +328,11 @@ export async function continues(sql: Sql, from: Sql): Promise<boolean> {
     if (row?.found !== page.length) return false
   }
   return heads.length > 0
+}
+
+/** Notes when a backup was taken, unless a newer one is noted; a noted time in the future is wrong, and replaced. */
+export async function noteBackup(sql: Queryable, takenAt: string): Promise<void> {
+  await sql`
+    update instance set backed_up_at = ${takenAt} where id = 1 and (backed_up_at is null
+      or backed_up_at not between ${takenAt} and pg_catalog.statement_timestamp())`
 }

@@ -1,7 +1,8 @@
 /** What a purge reads of a log, and what it deletes. */
 import type { Action } from '@eaas/protocol'
+import type { PurgeMark } from '../../core/audit/formats/chain.js'
 import { NIL_UUID } from '../../core/store/audit.js'
-import { exists, type Queryable, type Transaction } from '../../core/store/db.js'
+import { assertInserted, exists, type Queryable, type Transaction } from '../../core/store/db.js'
 import { lastIdWithin } from '../../core/store/entry-indexes.js'
 
 /** The last entry older than a time, 0 if there is none. A row with an id below 1 stays: verification reports it. */
@@ -83,4 +84,12 @@ export async function hasEntryBetween(sql: Queryable, from: string, to: string):
         and id = ${lastIdWithin(sql, sql`heads.tenant_id`, sql`< ${to}`, { isOrdered: true })}
     ) as entry`
   return exists(sql, rows)
+}
+
+export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<void> {
+  const result = await sql`
+    insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
+    values (${mark.tenant_id}, ${mark.purged_through}, ${mark.hash}, ${mark.entries}, ${mark.cutoff}, ${mark.created_at},
+            ${mark.previous_mac}, ${mark.mac})`
+  assertInserted(result, 'purge_marks')
 }

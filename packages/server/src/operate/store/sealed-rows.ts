@@ -1,4 +1,5 @@
 /** The rows that rotations of the root key and the store key change: sealed secrets, and MACs under new keys. */
+import type { PurgeMark } from '../../core/audit/formats/chain.js'
 import type { Queryable, Transaction } from '../../core/store/db.js'
 import { writeArray, writeBytes } from '../../core/store/entry-columns.js'
 import type { KeyRow } from '../../core/store/keys.js'
@@ -141,4 +142,11 @@ export function listKeysUnderEarlier(
       and not exists (select from tenants as t where t.tenant_id = k.tenant_id and t.status = 'moved')
       ${after ? sql`and (k.tenant_id, k.key_id) > (${after.tenant_id}, ${after.key_id})` : sql``}
     order by k.tenant_id, k.key_id limit ${limit}`
+}
+
+/** Replaces the MACs of a mark, when the audit key was renewed. */
+export async function replaceMark(sql: Transaction, mark: PurgeMark): Promise<void> {
+  await sql`
+    update purge_marks set previous_mac = ${mark.previous_mac}, mac = ${mark.mac}
+    where tenant_id = ${mark.tenant_id} and purged_through = ${mark.purged_through}`
 }

@@ -2,9 +2,7 @@
  * Sends appends to the database, and compares the clock that dated them with the database's. Those of tenants that wait
  * at the same time go in one statement, since one for each would cost each of their calls a whole commit.
  */
-import { appendInTransaction } from '../../store/append-in-transaction.js'
-import { appendToMany } from '../../store/append-many.js'
-import { type Append, type Appended, appendEntries } from '../../store/audit.js'
+import { type Append, type Appended, appendEntries, appendInTransaction, appendToMany } from '../../store/append.js'
 import { isRolledBack, isSpread, type Queryable, type Sql, type Transaction } from '../../store/db.js'
 import { AuditWriteError } from '../append-errors.js'
 import type { Clock } from './clock.js'

@@ -1,6 +1,7 @@
 /**
  * Verifies a chain in the database, from its beginning or the last purge to the head at the start of the verification,
- * and the rows that grant rights. Reads in pages, so memory stays flat and other calls run meanwhile.
+ * and the rows that grant rights. Reads in pages, so memory stays flat and other calls run meanwhile; a server does it in
+ * a thread with connections of its own.
  */
 import {
   type ChainedEntry,
@@ -13,10 +14,11 @@ import {
 } from '@eaas/audit/formats'
 import { encodeHex, type wire } from '@eaas/protocol'
 import { deriveRowKey, type StoreKeys } from '../../crypto/key-hierarchy.js'
-import { turn } from '../../event-loop.js'
+import { createTaskThread, reviveError, turn } from '../../event-loop.js'
 import { readChain } from '../../store/audit.js'
 import { readEvidence } from '../../store/audit-evidence.js'
-import type { Sql } from '../../store/db.js'
+import type { Queryable, Sql } from '../../store/db.js'
+import { DatabaseDeadlineError } from '../../store/deadline.js'
 import { findLastMark } from '../../store/purge-marks.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { followAuditKey } from '../audit-key.js'
@@ -27,10 +29,10 @@ import {
   entryMac,
   equalBytes,
   firstOfCurrent,
+  type Head,
   isHeadAuthentic,
   type Witness,
 } from '../formats/chain.js'
-import { findBeyond } from '../head-fault.js'
 import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS } from '../recorded-tenants.js'
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
@@ -251,4 +253,81 @@ function findFault(last: Position, entry: ChainedEntry, auditKey: AuditKey): Fau
   if (!equalBytes(entry.mac, entryMac(auditKey, entry.id, hash))) return 'entry_forged'
   if (hasTimeGoneBack(last, entry)) return 'time_went_back'
   return undefined
+}
+
+/**
+ * The first entry beyond the head, if there is one; genuine if the server wrote one of those there to follow the entry
+ * before it: then an older head was restored.
+ */
+export async function findBeyond(
+  sql: Queryable,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+  { last_id, hash }: Pick<Head, 'last_id' | 'hash'>,
+): Promise<{ id: number; isGenuine: boolean } | undefined> {
+  let first: number | undefined
+  let previous = { id: last_id, hash }
+  while (true) {
+    const where = { tenant_id, after_id: previous.id, through_id: Number.MAX_SAFE_INTEGER, limit: PAGE_ENTRIES }
+    const page = await readChain(sql, where)
+    for (const entry of page) {
+      first ??= entry.id
+      const mac = entryMac(auditKey, entry.id, entryHash(previous.hash, entry))
+      if (equalBytes(entry.mac, mac)) return { id: first, isGenuine: true }
+      previous = entry
+    }
+    if (page.length < PAGE_ENTRIES) return first === undefined ? undefined : { id: first, isGenuine: false }
+  }
+}
+
+export interface ThreadDatabase {
+  url: string
+  urlFile?: string | undefined
+  isPooled: boolean
+  isSpread: boolean
+  searchPath: string | undefined
+}
+
+/** `VerifyOptions` without functions and signal, which a message can't carry. */
+export type ThreadTask = Omit<VerifyOptions, 'onProgress' | 'onValid' | 'signal'>
+
+export type ThreadNote = { entries: number } | { valid: ValidLog }
+
+export type VerifyLog = (options: Omit<VerifyOptions, 'storeKeys'>) => Promise<wire.Verification>
+
+export interface Verifier {
+  verify: (options: VerifyOptions) => Promise<wire.Verification>
+  /** Ends the thread; running verifications fail. */
+  close(): Promise<void>
+}
+
+/** `program` is the compiled `verification-thread-program.ts`. */
+export function createVerificationThread(database: ThreadDatabase, program: URL): Verifier {
+  const { run, close } = createTaskThread<ThreadTask, wire.Verification, ThreadNote>(program, {
+    data: database,
+    revive: (failure) => {
+      const { name, message } = failure
+      return reviveError(failure, name === 'DatabaseDeadlineError' ? new DatabaseDeadlineError(message) : undefined)
+    },
+  })
+  return {
+    verify: ({ onProgress, onValid, signal, ...task }) => {
+      const onNote = (note: ThreadNote) => ('valid' in note ? onValid?.(note.valid) : onProgress?.(note.entries))
+      return run(task, { signal, onNote })
+    },
+    close,
+  }
+}
+
+/** For work that may rely only on a log that is wholly valid. @throws the signal's reason once it is aborted */
+export async function readValidLog(
+  { verifyLog }: { verifyLog: VerifyLog },
+  { tenant: { tenant_id }, auditKey }: { tenant: { tenant_id: string }; auditKey: AuditKey },
+  options: Pick<VerifyOptions, 'isHeadIgnored' | 'noted' | 'onProgress' | 'signal'> = {},
+): Promise<{ valid: ValidLog | undefined; reason: string | undefined; broken_at: number | undefined }> {
+  let valid: ValidLog | undefined
+  const onValid = (found: ValidLog) => {
+    valid = found
+  }
+  const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, onValid, ...options })
+  return { valid, reason, broken_at }
 }

@@ -3,11 +3,12 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { embeddedRootKeyPath, parseRootKey, RootKeyError, readEmbeddedRootKey, readKeyFile } from './root-key.js'
+import { RootKeyError } from '../core/crypto/key-hierarchy.js'
+import { embeddedRootKeyPath, parseRootKey, readEmbeddedRootKey, readKeyFile } from './local-key.js'
 
 /** The folders whose content was written to the disk. */
 const synced = vi.hoisted((): string[] => [])
-vi.mock('../../../../audit/src/node/create-directory.js', async (original) => {
+vi.mock('../../../audit/src/node/create-directory.js', async (original) => {
   const actual = await original<typeof import('@eaas/audit/node')>()
   return {
     ...actual,

@@ -1,24 +1,15 @@
-/** What wraps the store keys: the root key in this process, read from text or a file, or what holds it elsewhere. */
+// A root key in this process, read from text or a file.
 import type { KeyObject } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createFile } from '@eaas/audit/node'
 import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
-import { ROOT_KEY_VARIABLES } from '../config.js'
-import { importKey, open, randomKey, seal } from './aead.js'
+import { ROOT_KEY_VARIABLES } from '../core/config.js'
+import { importKey, open, randomKey, seal } from '../core/crypto/aead.js'
+import { RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy.js'
 
 const FORMAT = 0x01
 const AAD = encodeUtf8('eaas/root-key/v1')
-
-export interface RootKeyProvider {
-  /** What kind, and which, for messages, /health and doctor: nothing secret. */
-  readonly kind: keyof typeof ROOT_KEY_VARIABLES
-  readonly name: string
-  /** Wraps at most 64 bytes. @throws RootKeyError if the provider is absent or refuses */
-  wrap(bytes: Uint8Array): Promise<Uint8Array>
-  /** Opens what `wrap` gave. @throws RootKeyError */
-  unwrap(wrapped: Uint8Array): Promise<Uint8Array>
-}
 
 /** A key in this process: AES-256-GCM, `0x01 ‖ iv ‖ ciphertext ‖ tag` under the AAD `eaas/root-key/v1`. */
 export function localProvider(
@@ -47,16 +38,6 @@ const WHERE = `${Object.values(ROOT_KEY_VARIABLES).join(', ')}; on the embedded 
 
 /** What to do if a root key is missing or malformed: only its own root key opens anything of an installation. */
 export const NEEDED_KEY = `An installation that exists needs its own root key, by the variable of where it is now (${WHERE}). Only for a new one, or to rotate to, make one: eaas root-key generate`
-
-/** Thrown when there is no usable root key; the message says what to do. */
-export class RootKeyError extends Error {
-  override readonly name: string = 'RootKeyError'
-}
-
-/** Thrown when a device refused the PIN of its user: trying again may lock it. */
-export class RefusedPinError extends RootKeyError {
-  override readonly name: string = 'RefusedPinError'
-}
 
 /** The path of the root key of an embedded database. */
 export function embeddedRootKeyPath(dataDir: string): string {
