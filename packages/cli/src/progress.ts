@@ -7,10 +7,7 @@ import type { Output } from './output.js'
 const WIDTH = 24
 const EVERY_MS = 100
 
-export interface Progress {
-  add(amount: number): void
-  done(): void
-}
+export type Progress = { add(amount: number): void; done(): void }
 
 type Bar = { show(done: number, total: number | undefined, text: string): void; done(): void }
 

@@ -43,11 +43,8 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
   } catch {
-    throw new NetworkError(
-      'a part of the SDK could not be loaded',
-      'Try again, or reload the page: a newer build may have replaced its file.',
-      true,
-    )
+    const hint = 'Try again, or reload the page: a newer build may have replaced its file.'
+    throw new NetworkError('a part of the SDK could not be loaded', hint, true)
   }
 }
 

@@ -115,11 +115,7 @@ export interface Handover extends Chunks {
   end(failure: { error: unknown } | undefined): void
 }
 
-interface Gift {
-  chunk: Uint8Array | undefined
-  used(): void
-  refuse(error: unknown): void
-}
+type Gift = { chunk: Uint8Array | undefined; used(): void; refuse(error: unknown): void }
 
 function createHandover(): Handover {
   let given: Gift | undefined
