@@ -217,24 +217,19 @@ export function createPace(): Pace {
   }
 }
 
-export interface Backlog {
-  /** Adds a promise. The caller must await what is returned, unless it is undefined. */
-  add(promise: Promise<unknown>): Promise<unknown> | undefined
-  /** Waits for all promises that were added. @throws what one of them rejected with */
-  flush(): Promise<unknown>
-}
-
 /** Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is added. */
-export function createBacklog(promisesAreRare: boolean): Backlog {
+export function createBacklog(promisesAreRare: boolean) {
   let promises: Promise<unknown>[] = []
-  const flush = () => {
+  /** Waits for all promises that were added. @throws what one of them rejected with */
+  const flush = (): Promise<unknown> => {
     const all = promises
     promises = []
     return Promise.all(all)
   }
   return {
     flush,
-    add(promise) {
+    /** Adds a promise. The caller must await what is returned, unless it is undefined. */
+    add(promise: Promise<unknown>): Promise<unknown> | undefined {
       if (promisesAreRare) return promise
       promise.catch(() => undefined) // flush() rejects with it
       promises.push(promise)

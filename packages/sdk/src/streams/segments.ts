@@ -5,11 +5,8 @@ import { InvalidInputError } from '../errors.js'
 import type { Chunks } from './byte-streams.js'
 import type { ReadSource } from './open-range.js'
 
-export interface Segment {
-  /** Belongs to the reader until it asks for the next segment. */
-  bytes: Uint8Array
-  isFinal: boolean
-}
+/** Its bytes belong to the reader until it asks for the next segment. */
+type Segment = { bytes: Uint8Array; isFinal: boolean }
 
 /** The last is held back until another byte follows. Copies a byte once, and none of a segment whole in its chunk. */
 export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator<Segment, void> {

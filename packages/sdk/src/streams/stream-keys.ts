@@ -13,19 +13,12 @@ import type { Commit } from '../records/rewrapping.js'
 import { useOfStream, wrappedFor } from '../uses.js'
 import { use } from '../waiting.js'
 
-/** The header of a stream, and the key that seals its segments. */
-export interface StreamKey {
-  header: StreamHeader
-  /** The caller releases it. */
-  key: Secret
-}
-
-/** Header and key of a new stream, one message of its DEK. Uses the network where there is no DEK. */
+/** Header and key of a new stream, one message of its DEK. The caller releases the key. May use the network. */
 export async function createStreamKey(
   { envelopes, encryptDeks, wrap }: RecordsDeps,
   { keyId, dek }: { keyId: string; dek: DekScope },
   signal: AbortSignal,
-): Promise<StreamKey> {
+): Promise<{ header: StreamHeader; key: Secret }> {
   const salt = random32()
   const deriveFrom = async (own: OwnDek) => {
     const [secret] = envelopes.secrets.list
