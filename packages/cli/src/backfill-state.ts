@@ -13,15 +13,8 @@ type DoneCounts = Record<(typeof COUNTS)[number], number>
 
 export type Stand = { after: string; done: DoneCounts }
 
-interface StateFile {
-  found: Stand | undefined
-  save(stand: Stand): Promise<void>
-  /** Removes the file, since the next run begins at the first row. */
-  clear(): Promise<void>
-}
-
 /** @param run what the file belongs to, so that no other table, work or database continues there. @throws UsageError */
-export async function openState(io: Io, file: string, run: Readonly<Record<string, unknown>>): Promise<StateFile> {
+export async function openState(io: Io, file: string, run: Readonly<Record<string, unknown>>) {
   const path = resolvePath(io, file)
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
@@ -29,10 +22,11 @@ export async function openState(io: Io, file: string, run: Readonly<Record<strin
   })
   return {
     found: text === undefined ? undefined : readStand(text, run, file),
-    async save({ after, done }) {
+    async save({ after, done }: Stand) {
       const output = await openOutput(io, file, { force: true, mode: PRIVATE_MODE })
       await writing(output, () => output.write(`${JSON.stringify({ format: FORMAT, run, after, done })}\n`))
     },
+    /** Removes the file, since the next run begins at the first row. */
     async clear() {
       await unlink(path).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'ENOENT') throw error // it was never written

@@ -28,7 +28,8 @@ export async function withClient<T>(
 ): Promise<T> {
   const secret = given.secretFile !== undefined && { secret: await readSecret(io, given.secretFile) }
   if (given.kit !== undefined) return withKit(io, given.kit, secret, run)
-  const apiKey = await findApiKey(io, given.apiKeyFile)
+  const { apiKeyFile } = given
+  const apiKey = apiKeyFile ? await readPrivate(io, apiKeyFile, 'API key') : io.env.EAAS_API_KEY?.trim() || undefined
   if (apiKey === undefined && !mayCallNothing) throw lacksApiKey(io)
   let isCalled = false
   const refuse = async (): Promise<never> => {
@@ -83,10 +84,6 @@ export function tellService(io: Io): void {
 
 export function baseUrlOf({ env }: Io): string {
   return env.EAAS_URL || LOCAL_SERVER
-}
-
-async function findApiKey(io: Io, file: string | undefined): Promise<string | undefined> {
-  return file === undefined ? io.env.EAAS_API_KEY?.trim() || undefined : readPrivate(io, file, 'API key')
 }
 
 function lacksApiKey(io: Io): UsageError {

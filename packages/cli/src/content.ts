@@ -1,6 +1,6 @@
 /** Tells what a file or standard input holds by its beginning, without reading the rest. */
 import { MAX_STREAM_HEADER_BYTES } from '@eaas/protocol'
-import { type Input, readAll } from './files.js'
+import { type Input, readText } from './files.js'
 import { UsageError } from './io.js'
 
 /** The longest text of an envelope that is read: a little more than the longest plaintext needs. */
@@ -42,14 +42,7 @@ export async function readContent(input: Input): Promise<Content> {
     form,
     head,
     bytes: streamOf(all(), () => input.stream.destroy()),
-    async readText() {
-      const whole = await readAll({ name: input.name, chunks: all() }, MAX_ENVELOPE_BYTES)
-      try {
-        return new TextDecoder('utf-8', { fatal: true }).decode(whole).trim()
-      } catch {
-        throw new UsageError(`${input.name}: it is not UTF-8`)
-      }
-    },
+    readText: async () => (await readText({ name: input.name, chunks: all() }, MAX_ENVELOPE_BYTES)).trim(),
   }
 }
 

@@ -118,7 +118,7 @@ async function runCsv(io: Io, name = '-', given: CsvOptions, isEncrypting: boole
       mode: isEncrypting ? undefined : PRIVATE_MODE,
       source: input.stats,
     })
-    const progress = showProgress(io, isEncrypting ? 'encrypting' : 'decrypting', { total: input.size })
+    const progress = showProgress(io, isEncrypting ? 'encrypting' : 'decrypting', input.size)
     const rows = await writing(output, async () => {
       const use = isEncrypting ? { create: given.createKey ?? false } : { decrypts: true }
       const keyId = await findKeyId(eaas, key, io, use)

@@ -70,10 +70,21 @@ function statOfInput({ stdin }: Io): Stats | undefined {
   return stats.isFile() ? stats : undefined
 }
 
-export async function readAll(
-  { name, chunks }: { name: string; chunks: AsyncIterable<Uint8Array> },
-  most: number,
-): Promise<Uint8Array> {
+type Source = { name: string; chunks: AsyncIterable<Uint8Array> }
+
+/** Reads all as UTF-8. @throws UsageError with `wrong` about any other bytes */
+export async function readText(source: Source, most: number, wrong = 'it is not UTF-8'): Promise<string> {
+  const bytes = await readAll(source, most)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new UsageError(`${source.name}: ${wrong}`)
+  } finally {
+    bytes.fill(0) // a recovery kit has keys
+  }
+}
+
+export async function readAll({ name, chunks }: Source, most: number): Promise<Uint8Array> {
   const all: Uint8Array[] = []
   let length = 0
   for await (const chunk of chunks) {

@@ -28,8 +28,9 @@ async function inspectTable(io: Io, file: string, given: InspectTableOptions): P
   const name = given.table
   await withTable(io, file, { ...given, decrypts: true }, async (table) => {
     const report = await inspect(io, table, { open: given.open ?? false })
+    const { rows, left } = report.found
     if (given.json) await print(io, JSON.stringify({ table: name, ...report }))
-    else await print(io, ...describe(name, report))
+    else await print(io, `${name}: ${counted(rows, 'row')}, ${left} with something to do`, ...describeCounts(report))
     assertNoFailures(io, report, 'do not open')
   })
 }
@@ -45,11 +46,6 @@ export async function inspect(
     ...{ ...speed, ...options, signal: io.signal },
     onProgress: (progress) => bar.show(progress.rows, progress.total, describeProgress(progress)),
   }).finally(() => bar.done())
-}
-
-function describe(name: string, report: InspectReport): string[] {
-  const { rows, left } = report.found
-  return [`${name}: ${counted(rows, 'row')}, ${left} with something to do`, ...describeCounts(report)]
 }
 
 export function describeCounts({ found }: InspectReport): string[] {

@@ -2,24 +2,19 @@
 import { encodeBase64, findWrappedVersion, matchPath, ROUTES, type wire } from '@eaas/protocol'
 import { type Fetch, isEaasError } from '@eaas/sdk'
 import { type OpenedExport, openExport, type StatedUse } from '@eaas/sdk/offline'
-import { openInput, readAll } from './files.js'
+import { openInput, readText } from './files.js'
 import { CommandError, type Io, UsageError } from './io.js'
 
 /** The longest kit that is read: that of 10,000 keys with some hundred versions each. */
 const MAX_KIT_BYTES = 200_000_000
 
-export interface Kit {
-  fetch: Fetch
-  /** What the kit lacks for a failed call, in words for the user. */
-  refusal(): CommandError | undefined
-  /** Zeroes the keys. */
-  close(): void
-}
-
 type KitKey = { opened: OpenedExport; exported: wire.KeyExport }
 
-export async function openKit(io: Io, name: string): Promise<Kit> {
-  const keys = readKeys(name, await readText(io, name))
+/** `fetch` answers as the service; `refusal` says what the kit lacks for a failed call; `close` zeroes the keys. */
+export async function openKit(io: Io, name: string) {
+  const { stream } = await openInput(io, name)
+  const wrong = `it is no recovery kit, or it is still encrypted: ${DECRYPT_IT}`
+  const keys = readKeys(name, await readText({ name, chunks: stream }, MAX_KIT_BYTES, wrong))
   let lacking: CommandError | undefined
   const getKey = (keyId: unknown): KitKey => {
     const key = keys.get(String(keyId))
@@ -72,13 +67,11 @@ export async function openKit(io: Io, name: string): Promise<Kit> {
     return { status: 200, body: { results } }
   }
   return {
-    async fetch(url, { method, body }) {
+    fetch: (async (url, { method, body }) => {
       const { status, body: json } = await answer(method, new URL(url), body)
       const type = status === 200 ? 'application/json' : 'application/problem+json'
-      return new Response(JSON.stringify(json), { status, headers: { 'content-type': type } }) as Awaited<
-        ReturnType<Fetch>
-      >
-    },
+      return new Response(JSON.stringify(json), { status, headers: { 'content-type': type } })
+    }) as Fetch,
     refusal: () => lacking,
     close() {
       for (const { opened } of keys.values()) opened.close()
@@ -96,18 +89,6 @@ type Answer = { status: number; body: object }
 
 function problem(status: number, code: string): Answer {
   return { status, body: { type: 'about:blank', title: code, status, detail: 'see the kit', code } }
-}
-
-async function readText(io: Io, name: string): Promise<string> {
-  const input = await openInput(io, name)
-  const bytes = await readAll({ name, chunks: input.stream }, MAX_KIT_BYTES)
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    throw new UsageError(`${name}: it is no recovery kit, or it is still encrypted: ${DECRYPT_IT}`)
-  } finally {
-    bytes.fill(0)
-  }
 }
 
 const DECRYPT_IT = 'age -d -i IDENTITY KIT | npx @eaas/cli decrypt FILE --kit -'

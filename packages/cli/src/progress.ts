@@ -7,11 +7,6 @@ import type { Output } from './output.js'
 const WIDTH = 24
 const EVERY_MS = 100
 
-export interface Progress {
-  add(amount: number): void
-  done(): void
-}
-
 type Bar = { show(done: number, total: number | undefined, text: string): void; done(): void }
 
 /** Shows a text, and a bar if the total is known. */
@@ -29,13 +24,13 @@ export function showBar(io: Io, what: string): Bar {
 }
 
 /** Shows how many bytes are done; without a total, only the amount. */
-export function showProgress(io: Io, what: string, { total }: { total: number | undefined }): Progress {
+export function showProgress(io: Io, what: string, total: number | undefined) {
   const bar = showBar(io, what)
   let amount = 0
   return {
-    add(more) {
+    add(more: number) {
       amount += more
-      bar.show(amount, total, megabytes(amount))
+      bar.show(amount, total, `${(amount / 1_000_000).toFixed(1)} MB`)
     },
     done: () => bar.done(),
   }
@@ -45,10 +40,6 @@ function barOf(share: number): string {
   const done = Math.min(1, share)
   const full = Math.round(done * WIDTH)
   return `[${'#'.repeat(full)}${'.'.repeat(WIDTH - full)}] ${Math.floor(done * 100)} %`
-}
-
-function megabytes(bytes: number): string {
-  return `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
 interface PumpOptions {
@@ -67,7 +58,7 @@ export async function pump(
   { output, what, total, onChunk }: PumpOptions,
 ): Promise<number> {
   const { signal } = io
-  const progress = showProgress(io, what, { total })
+  const progress = showProgress(io, what, total)
   let written = 0
   const counting = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {

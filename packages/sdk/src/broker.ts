@@ -160,12 +160,7 @@ async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, 
   }
 }
 
-interface Held<U> {
-  request: Request
-  user: U
-  onBehalfOf: string
-  holding: Holding
-}
+type Held<U> = { request: Request; user: U; onBehalfOf: string; holding: Holding }
 
 async function forward<U extends BrokerUser>(
   settings: Settings<U>,
@@ -195,11 +190,7 @@ function callOf({ op, key_id, argument, use }: Asked): BrokerCall {
   return { operation: op, key_id, ...(op === 'indexSecret' ? { name: argument as string } : use) }
 }
 
-interface Merging {
-  asked: readonly Asked[]
-  verdicts: readonly boolean[]
-  onError: (error: unknown) => void
-}
+type Merging = { asked: readonly Asked[]; verdicts: readonly boolean[]; onError: (error: unknown) => void }
 
 /** Merges the results with a refusal for each operation that was not allowed, and reports the first own fault. */
 function merge({ body }: UpstreamAnswer, { asked, verdicts, onError }: Merging): string {

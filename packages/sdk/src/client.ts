@@ -15,7 +15,6 @@ import {
   assertFormat,
   assertHashable,
   assertKeyId,
-  assertNotAborted,
   assertOneOf,
   assertOptions,
   assertScope,
@@ -25,6 +24,7 @@ import {
   MAX_TIMEOUT_MS,
   readDemand,
   readSecrets,
+  readSignal,
   readValue,
   takeRows,
   toText,
@@ -351,9 +351,8 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   const { dispose } = Symbol as { dispose?: symbol } // looked up late: it may be polyfilled
 
   const encrypt = async (value: unknown, options: Partial<EncryptOptions> = {}) => {
-    assertOptions('encrypt()', options, ENCRYPT_OPTIONS)
-    const { keyId, context, envelope, dek = 'shared', signal } = options
-    assertNotAborted(signal)
+    const signal = readSignal('encrypt()', options, ENCRYPT_OPTIONS)
+    const { keyId, context, envelope, dek = 'shared' } = options
     assertKeyId(keyId)
     assertScope(dek)
     assertFormat(options, models.hasSecret)
@@ -367,9 +366,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   }
   /** Opens at once if all is there, so that what comes of the bytes waits for no promise of them. */
   const open = (envelope: StoredEnvelope, options: DecryptOptions = {}): Soon<Uint8Array> => {
-    assertOptions('decrypt()', options, DECRYPT_OPTIONS)
-    const { signal } = options
-    assertNotAborted(signal)
+    const signal = readSignal('decrypt()', options, DECRYPT_OPTIONS)
     const demand = readDemand(options)
     const preparing = prepare(loadOpening)
     // Copied if the call has to wait: meanwhile the caller may change the envelope.
@@ -400,20 +397,18 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
       return decryptMany({ ...opening, ...opening.records }, rows, options)
     }),
     hash: traced(async (value: string, options: Partial<HashOptions> = {}) => {
-      assertOptions('hash()', options, ['keyId', 'signal'])
-      const { keyId, signal } = options
-      assertNotAborted(signal)
+      const signal = readSignal('hash()', options, ['keyId', 'signal'])
+      const { keyId } = options
       assertKeyId(keyId)
       assertHashable(value)
       const { records } = await loadSealing()
       return records.batcher.hash(value, keyId, signal)
     }),
     async rewrap(envelope: StoredEnvelope, options: RewrapEnvelopeOptions = {}) {
-      assertOptions('rewrap()', options, ['context', 'signal'])
-      assertNotAborted(options.signal)
+      const signal = readSignal('rewrap()', options, ['context', 'signal'])
       const [given, context] = [copyPlain(envelope), copyPlain(options.context)]
       const [{ records, rewrapEnvelope }, { usesIn }] = await Promise.all([loadMore(), loadOpening()])
-      return rewrapEnvelope({ ...records, usesIn }, given, { context, signal: options.signal })
+      return rewrapEnvelope({ ...records, usesIn }, given, { context, signal })
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>) =>
       createModel(models, options),

@@ -104,20 +104,17 @@ export type Binary = ArrayBuffer | ArrayBufferView
 
 /** Returns the bytes of a value to seal; text becomes UTF-8. @throws InvalidInputError */
 export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
-  const bytes = typeof value === 'string' ? readText(value, place) : readBinary(value)
+  const bytes =
+    typeof value === 'string'
+      ? readFormat(() => encodeUtf8(value), '', 'Pass a Uint8Array if the value is not text.', place)
+      : readBinary(value)
   if (!bytes) {
-    throw new InvalidInputError(
-      `a value must be a string or bytes, got ${kindOf(value)}`,
-      'Use encryptJson() for other values. A detached buffer has no bytes.',
-      place,
-    )
+    const hint = 'Use encryptJson() for other values. A detached buffer has no bytes.'
+    throw new InvalidInputError(`a value must be a string or bytes, got ${kindOf(value)}`, hint, place)
   }
   if (bytes.length > MAX_PLAINTEXT_BYTES) {
-    throw new InvalidInputError(
-      `a value must be at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`,
-      'Split it.',
-      place,
-    )
+    const message = `a value must be at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`
+    throw new InvalidInputError(message, 'Split it.', place)
   }
   return bytes
 }
@@ -143,11 +140,8 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   try {
     return decodeUtf8(bytes)
   } catch {
-    throw new ContentError(
-      'the decrypted value is not UTF-8 text',
-      'Read it as bytes: decrypt(), `as: "bytes"`, bytes() in a model.',
-      place,
-    )
+    const hint = 'Read it as bytes: decrypt(), `as: "bytes"`, bytes() in a model.'
+    throw new ContentError('the decrypted value is not UTF-8 text', hint, place)
   }
 }
 
@@ -159,11 +153,8 @@ export function assertHashable(value: unknown, place?: RecordPlace): asserts val
     throw new InvalidInputError('text for a blind index must not contain a lone surrogate', undefined, place)
   if (value.length * MOST_ESCAPED <= MAX_HASHED_JSON_BYTES) return
   if (encodeUtf8(JSON.stringify(value)).length > MAX_HASHED_JSON_BYTES) {
-    throw new InvalidInputError(
-      'text for a blind index must be at most 1,000,000 bytes as JSON',
-      'Normalise it to shorter text, or omit the index.',
-      place,
-    )
+    const hint = 'Normalise it to shorter text, or omit the index.'
+    throw new InvalidInputError('text for a blind index must be at most 1,000,000 bytes as JSON', hint, place)
   }
 }
 
@@ -213,10 +204,8 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   if (inherited) throw new InvalidInputError(`${name} inherits ${inherited}`, hint)
   const unknown = Object.keys(options).find((option) => !known.includes(option))
   if (unknown === undefined) return
-  throw new InvalidInputError(
-    `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`,
-    hint,
-  )
+  const message = `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`
+  throw new InvalidInputError(message, hint)
 }
 
 /** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */
@@ -225,9 +214,17 @@ export function assertFlag(name: string, value: unknown): void {
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
 }
 
-/** Returns the signal of a call with no other option. @throws InvalidInputError; AbortedError when it is aborted */
-export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
-  assertOptions(name, options, ['signal'])
+/**
+ * Checks the options of a call, and returns its signal. Without `known`, the call has no other option, and needs none.
+ * @throws InvalidInputError; AbortedError when it is aborted
+ */
+export function readSignal(
+  name: string,
+  options: { signal?: AbortSignal | undefined } | undefined,
+  known?: readonly string[],
+): AbortSignal | undefined {
+  if (options === undefined && !known) return undefined
+  assertOptions(name, options, known ?? ['signal'])
   assertNotAborted(options.signal)
   return options.signal
 }
@@ -304,10 +301,6 @@ export function kindOf(value: unknown): string {
   return typeof value === 'object' ? 'an object' : typeof value
 }
 
-function readText(text: string, place: RecordPlace | undefined): Uint8Array {
-  return readFormat(() => encodeUtf8(text), '', 'Pass a Uint8Array if the value is not text.', place)
-}
-
 /** The smallest share of common letter pairs at which one name is suggested for another. */
 const ENOUGH = 0.4
 
@@ -352,10 +345,7 @@ export interface SecretOptions {
 }
 
 /** Copies of the secrets that were passed, the first of which seals. */
-export interface GivenSecrets {
-  list: readonly Uint8Array[]
-  acceptWithout: boolean
-}
+export type GivenSecrets = { list: readonly Uint8Array[]; acceptWithout: boolean }
 
 /** Copies the secrets, which the caller zeroes. @throws InvalidInputError when one is not 32 bytes, or zero */
 export function readSecrets(options: SecretOptions): GivenSecrets {

@@ -27,11 +27,7 @@ export function assertJsonValue(value: unknown, place: RecordPlace): void {
   assertValue(readJson(value, place), place)
 }
 
-interface Where {
-  path: string
-  parents: Set<unknown>
-  place: RecordPlace | undefined
-}
+type Where = { path: string; parents: Set<unknown>; place: RecordPlace | undefined }
 
 // Each member is read once: a getter might give another value when it is read again.
 function copyJson(value: unknown, where: Where): unknown {

@@ -4,7 +4,7 @@
  * `@eaas/cli`. The tools read and write the table themselves.
  */
 import { InvalidInputError } from './errors.js'
-import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row, readSignal } from './input.js'
+import { assertFlag, assertOneOf, assertOptions, kindOf, type Row, readSignal } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
 import { type FoundRow, type Outcome, type Reader, WORKS } from './maintenance/works.js'
 import { type Definition, isCompactFormat, ROW_SEAL } from './models/definition.js'
@@ -153,9 +153,8 @@ export async function getVersions(model: AnyModel, options: CallOptions = {}): P
  * ```
  */
 export async function maintain(model: AnyModel, options: MaintenanceOptions): Promise<Maintenance> {
-  assertOptions('maintain()', options, ['work', 'read', 'dryRun', 'signal'] satisfies (keyof MaintenanceOptions)[])
-  const { work, read: given = {}, dryRun = false, signal } = options
-  assertNotAborted(signal)
+  const signal = readSignal('maintain()', options, ['work', 'read', 'dryRun', 'signal'])
+  const { work, read: given = {}, dryRun = false } = options
   assertOneOf('work', work, Object.keys(WORKS))
   assertFlag('dryRun', dryRun)
   const { definition, load } = getInternals(model)

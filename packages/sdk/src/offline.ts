@@ -19,7 +19,7 @@ import {
   wrappedKeyAad,
   wrappedKeyV2Aad,
 } from '@eaas/protocol'
-import { fillRandom, randomDek } from './deks/random.js'
+import { fillRandom, random32 } from './deks/random.js'
 import { createSecret, type Secret } from './deks/secret.js'
 import { selectEngine } from './engines/engine.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
@@ -56,7 +56,7 @@ export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 
 /** Makes a DEK: 32 random bytes. The caller zeroes it after use: `dek.fill(0)`. @throws RandomnessError */
 export function createDek(): Uint8Array {
-  return randomDek()
+  return random32()
 }
 
 /** How a value is sealed offline. */

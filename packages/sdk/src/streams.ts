@@ -6,15 +6,7 @@ import { type Context, encodeContext, MAX_SEGMENTS, SEGMENT_BYTES, streamAad } f
 import type { Client } from './client.js'
 import { InvalidInputError } from './errors.js'
 import type { Binary, Bytes, DekScope } from './input.js'
-import {
-  assertGiven,
-  assertKeyId,
-  assertNotAborted,
-  assertOptions,
-  assertScope,
-  assertWhole,
-  readDemand,
-} from './input.js'
+import { assertGiven, assertKeyId, assertScope, assertWhole, readDemand, readSignal } from './input.js'
 import { readingContext } from './records/bound-envelopes.js'
 import { clientParts } from './records/client-parts.js'
 import type { CallOptions } from './resources/keys.js'
@@ -77,14 +69,8 @@ export interface RewrappedLine {
  */
 export function encryptStream(eaas: Client, options: EncryptStreamOptions): TransformStream<Binary, Bytes> {
   const load = clientParts(eaas)
-  assertOptions('encryptStream()', options, [
-    'keyId',
-    'context',
-    'dek',
-    'signal',
-  ] satisfies (keyof EncryptStreamOptions)[])
-  const { keyId, dek = 'shared', signal } = options
-  assertNotAborted(signal)
+  const signal = readSignal('encryptStream()', options, ['keyId', 'context', 'dek', 'signal'])
+  const { keyId, dek = 'shared' } = options
   assertKeyId(keyId)
   assertScope(dek)
   assertGiven(options, ['context'])
@@ -109,9 +95,7 @@ export function encryptStream(eaas: Client, options: EncryptStreamOptions): Tran
  */
 export function decryptStream(eaas: Client, options: DecryptStreamOptions = {}): TransformStream<Binary, Bytes> {
   const load = clientParts(eaas)
-  assertOptions('decryptStream()', options, ['context', 'keyIds', 'signal'] satisfies (keyof DecryptStreamOptions)[])
-  const { signal } = options
-  assertNotAborted(signal)
+  const signal = readSignal('decryptStream()', options, ['context', 'keyIds', 'signal'])
   const demand = readStreamDemand(options)
   return createTransform((chunks, lifetime) => openStream(chunks, { load, ...demand }, lifetime), signal)
 }
@@ -130,9 +114,8 @@ export function decryptStream(eaas: Client, options: DecryptStreamOptions = {}):
  */
 export function openRange(eaas: Client, source: RangeSource, options: RangeOptions = {}): ReadableStream<Bytes> {
   const load = clientParts(eaas)
-  assertOptions('openRange()', options, ['from', 'to', 'context', 'keyIds', 'signal'] satisfies (keyof RangeOptions)[])
-  const { from = 0, to, signal } = options
-  assertNotAborted(signal)
+  const signal = readSignal('openRange()', options, ['from', 'to', 'context', 'keyIds', 'signal'])
+  const { from = 0, to } = options
   assertWhole('from', from, 0, MAX_STREAM_BYTES)
   if (to !== undefined) assertWhole('to', to, 0, Number.MAX_SAFE_INTEGER)
   if (to !== undefined && to < from) throw new InvalidInputError('to must not be less than from')
@@ -150,11 +133,10 @@ export function openRange(eaas: Client, source: RangeSource, options: RangeOptio
  * @throws InvalidInputError when an option is wrong; the stream ends with `E_INVALID_INPUT` when what is written is no
  * encrypted stream
  */
-export function rewrapStream(eaas: Client, options: CallOptions = {}): TransformStream<Binary, Bytes> {
+export function rewrapStream(eaas: Client, options?: CallOptions): TransformStream<Binary, Bytes> {
   const load = clientParts(eaas)
-  assertOptions('rewrapStream()', options, ['signal'])
-  assertNotAborted(options.signal)
-  return createTransform((chunks, lifetime) => rewrapChunks(chunks, load, lifetime), options.signal)
+  const signal = readSignal('rewrapStream()', options)
+  return createTransform((chunks, lifetime) => rewrapChunks(chunks, load, lifetime), signal)
 }
 
 /**
@@ -170,17 +152,15 @@ export function rewrapStream(eaas: Client, options: CallOptions = {}): Transform
 export async function rewrapFirstLine(
   eaas: Client,
   source: RangeSource,
-  options: CallOptions = {},
+  options?: CallOptions,
 ): Promise<RewrappedLine> {
   const load = clientParts(eaas)
-  assertOptions('rewrapFirstLine()', options, ['signal'])
-  assertNotAborted(options.signal)
-  const read = createReader(source)(options.signal ?? new AbortController().signal)
-  const { line, replaces } = await rewrapLine(read, load, options.signal)
-  return { line: line as Bytes, replaces }
+  const signal = readSignal('rewrapFirstLine()', options)
+  const read = createReader(source)(signal ?? new AbortController().signal)
+  return rewrapLine(read, load, signal) as Promise<RewrappedLine>
 }
 
-function readStreamDemand(options: DecryptStreamOptions): StreamDemand {
+function readStreamDemand(options: DecryptStreamOptions): Omit<StreamDemand, 'load'> {
   const { context, keyIds } = readDemand(options)
   return { pairs: readPairs(context), keyIds }
 }

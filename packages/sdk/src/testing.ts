@@ -1,10 +1,11 @@
 /** `@eaas/sdk/testing`: a service in memory, to test an application without a network or an account. */
 import { encodeHex, type wire } from '@eaas/protocol'
+import { random32 } from './deks/random.js'
 import { assertOptions, assertWhole } from './input.js'
 import type { Entry } from './resources/audit.js'
 import { createFailures, type TestFailure } from './testing/failures.js'
 import { NoAnswer, serve } from './testing/serve.js'
-import { noteAsSystem, randomId, randomKey, type State } from './testing/state.js'
+import { noteAsSystem, randomId, type State } from './testing/state.js'
 
 export type { ProblemCode } from '@eaas/protocol'
 export type { Entry } from './resources/audit.js'
@@ -71,7 +72,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     created_at: new Date(now()).toISOString(),
     monthly_encrypt_quota: null,
   }
-  const characters = encodeHex(randomKey()).slice(0, SECRET_CHARACTERS)
+  const characters = encodeHex(random32()).slice(0, SECRET_CHARACTERS)
   const apiKey = { id: randomId(), secret: `eaas_sk_${tenant.tenant_id.replaceAll('-', '')}_${characters}` }
   const state: State = { tenant, apiKey, keys: [], entries: [], now, destroyWindowDays }
   const failures = createFailures()

@@ -21,10 +21,7 @@ export interface NamedUse extends WrapUse {
 }
 
 /** The one or two uses that a wrapped key may have: nothing stored says which. */
-export interface Uses {
-  use: NamedUse
-  orUse?: (() => NamedUse | undefined) | undefined
-}
+export type Uses = { use: NamedUse; orUse?: (() => NamedUse | undefined) | undefined }
 
 /** A wrapped key, with the uses to state when it is unwrapped; none for format 1. */
 export interface WrappedFor extends WrappedKey {
@@ -40,7 +37,9 @@ export function useOfStream(): Uses {
 
 /** First the use of many rows or, with `ofRow`, of one. `pairs` may include no column of a row. */
 export function usesOfModel(model: string, pairs: () => Context, ofRow = false): Uses {
-  const many = nameUse('data', { model: fit(model) })
+  // Any text becomes a value of a context: its first 128 characters, without NUL.
+  const fitting = [...model.replaceAll('\0', '')].slice(0, MAX_USE_VALUE_CHARACTERS).join('')
+  const many = nameUse('data', { model: fitting })
   const findOne = () => {
     const row = findRowText(Object.entries(pairs()).filter(([name]) => name.startsWith('row.')))
     return row ? nameUse('data', { ...many.context, row }) : undefined
@@ -111,9 +110,4 @@ function findRowText(columns: (readonly [name: string, text: string])[]): string
 
 function nameUse(purpose: WrapUse['purpose'], context: WrapUse['context']): NamedUse {
   return { purpose, context, name: JSON.stringify([purpose, context]) } // equal contexts are written in one order
-}
-
-/** Makes any text a value of a context: its first 128 characters, without NUL. */
-function fit(text: string): string {
-  return [...text.replaceAll('\0', '')].slice(0, MAX_USE_VALUE_CHARACTERS).join('')
 }

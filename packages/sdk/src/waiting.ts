@@ -43,11 +43,8 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
   } catch {
-    throw new NetworkError(
-      'a part of the SDK could not be loaded',
-      'Try again, or reload the page: a newer build may have replaced its file.',
-      true,
-    )
+    const hint = 'Try again, or reload the page: a newer build may have replaced its file.'
+    throw new NetworkError('a part of the SDK could not be loaded', hint, true)
   }
 }
 
@@ -220,24 +217,19 @@ export function createPace(): Pace {
   }
 }
 
-export interface Backlog {
-  /** Adds a promise. The caller must await what is returned, unless it is undefined. */
-  add(promise: Promise<unknown>): Promise<unknown> | undefined
-  /** Waits for all promises that were added. @throws what one of them rejected with */
-  flush(): Promise<unknown>
-}
-
 /** Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is added. */
-export function createBacklog(promisesAreRare: boolean): Backlog {
+export function createBacklog(promisesAreRare: boolean) {
   let promises: Promise<unknown>[] = []
-  const flush = () => {
+  /** Waits for all promises that were added. @throws what one of them rejected with */
+  const flush = (): Promise<unknown> => {
     const all = promises
     promises = []
     return Promise.all(all)
   }
   return {
     flush,
-    add(promise) {
+    /** Adds a promise. The caller must await what is returned, unless it is undefined. */
+    add(promise: Promise<unknown>): Promise<unknown> | undefined {
       if (promisesAreRare) return promise
       promise.catch(() => undefined) // flush() rejects with it
       promises.push(promise)

@@ -164,11 +164,8 @@ async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<Backfi
   if (rowsPerSecond !== undefined) sdk.assertWhole('rowsPerSecond', rowsPerSecond, 1, MAX_ROWS_PER_SECOND)
   if (after !== undefined && typeof after !== 'string') {
     const about = { option: 'after' }
-    throw new InvalidInputError(
-      'after must be the text that progress told',
-      'Omit it to begin at the first row.',
-      about,
-    )
+    const hint = 'Omit it to begin at the first row.'
+    throw new InvalidInputError('after must be the text that progress told', hint, about)
   }
   const { table: columns } = describeModel(model)
   const maintenance = await maintain(model, { work, read, dryRun, signal })

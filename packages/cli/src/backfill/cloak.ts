@@ -52,10 +52,8 @@ function readKey(key: unknown): Uint8Array {
   } catch {
     // the message below does not quote it
   }
-  throw new InvalidInputError(
-    'a key of cloak is k1.aesgcm256. and 43 characters',
-    'Pass the keys as cloak generated them.',
-  )
+  const hint = 'Pass the keys as cloak generated them.'
+  throw new InvalidInputError('a key of cloak is k1.aesgcm256. and 43 characters', hint)
 }
 
 function fingerprintOf(key: string): string {

@@ -57,11 +57,10 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
     [table],
   )) as [Catalogue?]
   if (!found) throw new InvalidInputError(`there is no table ${table}`, 'Name its schema too: "crm.users".')
-  if (found.hasChildren)
-    throw new InvalidInputError(
-      `tables inherit from ${table}, and its key does not tell their rows apart`,
-      'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.',
-    )
+  if (found.hasChildren) {
+    const hint = 'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.'
+    throw new InvalidInputError(`tables inherit from ${table}, and its key does not tell their rows apart`, hint)
+  }
   // By the catalogue: `row_security = off` must be set before a statement is parsed, so a statement behind a pooler
   // cannot set it for itself.
   if (found.hidesRows)
@@ -127,11 +126,10 @@ export function placeColumns(
   for (const { column: name, list } of indexes) {
     const { base } = placed(name).column
     const fitting = list ? ['text[]', 'json', 'jsonb'] : ['text', 'character varying', 'citext']
-    if (!fitting.includes(base))
-      throw new InvalidInputError(
-        `the column of the index ${JSON.stringify(name)} is of type ${base}`,
-        `Give it the type ${fitting[0]}.`,
-      )
+    if (!fitting.includes(base)) {
+      const hint = `Give it the type ${fitting[0]}.`
+      throw new InvalidInputError(`the column of the index ${JSON.stringify(name)} is of type ${base}`, hint)
+    }
   }
   for (const name of bind) assertBinds(placed(name).column)
   const own = new Map(
@@ -139,11 +137,9 @@ export function placeColumns(
   )
   const others = readColumns.filter((name) => !own.has(name)).map(placed)
   for (const { column } of others) assertBinds(column, '`readColumns` names')
-  if (key.length === 0 || !unique.some((one) => one.every((name) => key.includes(name))))
-    throw new InvalidInputError(
-      'the rows have no unique key',
-      'Name columns of a unique index, none of which may be null, in `key`.',
-      { option: 'key' },
-    )
+  if (key.length === 0 || !unique.some((one) => one.every((name) => key.includes(name)))) {
+    const hint = 'Name columns of a unique index, none of which may be null, in `key`.'
+    throw new InvalidInputError('the rows have no unique key', hint, { option: 'key' })
+  }
   return { key: key.map(get), envelopes, columns: [...own.values(), ...others] }
 }

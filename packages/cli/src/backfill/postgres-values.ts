@@ -30,11 +30,10 @@ export function assertHoldsEnvelopes(found: PostgresColumn): void {
   const hint = `Give it the type text first: alter table … ${action}${note === undefined ? '' : `, ${note}`}; or add a column of that type, and move the values into it in the same way.`
   if (![...JSON_TYPES, ...TEXT_TYPES].includes(base))
     throw new InvalidInputError(`${column} is of type ${base}, which cannot hold an encrypted value`, hint)
-  if (maxLength !== undefined && maxLength < LEAST_LENGTH)
-    throw new InvalidInputError(
-      `${column} holds at most ${counted(maxLength, 'character')}, which no encrypted value fits`,
-      hint,
-    )
+  if (maxLength !== undefined && maxLength < LEAST_LENGTH) {
+    const message = `${column} holds at most ${counted(maxLength, 'character')}, which no encrypted value fits`
+    throw new InvalidInputError(message, hint)
+  }
 }
 
 /** The action of `alter table` that turns a column into text, and for what it is right if not for all. */

@@ -70,10 +70,8 @@ export function openPostgres(query: PostgresQuery, table: string): { ask: Ask; n
 function assertTakesPlaintext(table: string, { sealedChecks }: FoundTable): void {
   if (sealedChecks.length === 0) return
   const drops = sealedChecks.map((name) => `drop constraint ${quoteName(name)}`).join(', ')
-  throw new InvalidInputError(
-    'constraints of the table refuse plaintext',
-    `Drop them first: alter table ${table} ${drops}`,
-  )
+  const hint = `Drop them first: alter table ${table} ${drops}`
+  throw new InvalidInputError('constraints of the table refuse plaintext', hint)
 }
 
 function isName(value: unknown): value is string {
@@ -257,11 +255,8 @@ function createTable(ask: Ask, table: string, { key, columns }: Places, indexes:
 
 function notFoundByText(key: readonly PostgresColumn[]): InvalidInputError {
   const columns = key.map(({ name, type }) => `${JSON.stringify(name)} of type ${type}`).join(', ')
-  return new InvalidInputError(
-    `PostgreSQL does not find a row by its key as text: ${columns}`,
-    'Name other columns in `key`, of types such as integers, uuid and text.',
-    { option: 'key' },
-  )
+  const hint = 'Name other columns in `key`, of types such as integers, uuid and text.'
+  return new InvalidInputError(`PostgreSQL does not find a row by its key as text: ${columns}`, hint, { option: 'key' })
 }
 
 /** Groups changes of the same columns, which one statement writes. */

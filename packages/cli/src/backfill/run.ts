@@ -316,26 +316,18 @@ function describeFailure(table: Table, { key, row }: TableRow, error: EaasError)
 const ENTERED =
   'If a user entered it as plain text, change or clear it in this row, through the application or in the database; if it was an envelope, restore it from a backup. Until then the whole row stays as it is.'
 
-interface Tempo {
-  figures(rows: number, total: number | undefined): { rowsPerSecond: number; secondsLeft: number | undefined }
-  /** Waits until the limit allows this many rows. */
-  wait(rows: number, signal: AbortSignal | undefined): Promise<void>
-}
-
 /** Starts counting. @param limit rows in a second */
-function createTempo(limit: number | undefined): Tempo {
+function createTempo(limit: number | undefined) {
   const start = performance.now()
   return {
-    figures(rows, total) {
+    figures(rows: number, total: number | undefined) {
       const seconds = Math.max((performance.now() - start) / 1_000, 0.001)
       const rate = rows / seconds
-      const left = total === undefined ? undefined : Math.max(0, total - rows)
-      return {
-        rowsPerSecond: Math.round(rate),
-        secondsLeft: left === undefined || rate === 0 ? undefined : Math.round(left / rate),
-      }
+      const left = total === undefined || rate === 0 ? undefined : Math.max(0, total - rows) / rate
+      return { rowsPerSecond: Math.round(rate), secondsLeft: left === undefined ? undefined : Math.round(left) }
     },
-    async wait(rows, signal) {
+    /** Waits until the limit allows this many rows. */
+    async wait(rows: number, signal: AbortSignal | undefined) {
       if (limit !== undefined) await rest(start + (rows / limit) * 1_000 - performance.now(), signal)
     },
   }

@@ -64,11 +64,8 @@ export function readAfter({ scope }: Table, after: string | undefined): string |
   const { scope: from, key } = Object(readJson(after)) as { scope?: unknown; key?: unknown }
   if (typeof from !== 'string' || typeof key !== 'string') throw notOfThisTable()
   if (from === scope) return key
-  throw new InvalidInputError(
-    `after belongs to ${from}, and this is ${scope}`,
-    'Omit it to begin at the first row: rows that are done cost reading only.',
-    { option: 'after' },
-  )
+  const hint = 'Omit it to begin at the first row: rows that are done cost reading only.'
+  throw new InvalidInputError(`after belongs to ${from}, and this is ${scope}`, hint, { option: 'after' })
 }
 
 export function notOfThisTable(): InvalidInputError {

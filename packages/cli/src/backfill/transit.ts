@@ -111,9 +111,6 @@ function refused(): ContentError {
 }
 
 function away(message: string): NetworkError {
-  return new NetworkError(
-    message,
-    'Check the address, the name of the key, the token and its policy, and run it again.',
-    true,
-  )
+  const hint = 'Check the address, the name of the key, the token and its policy, and run it again.'
+  return new NetworkError(message, hint, true)
 }

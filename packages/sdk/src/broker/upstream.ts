@@ -10,11 +10,7 @@ const MAX_ANSWER_BYTES = 16 * 1_048_576
 /** Like any 401, these mean that the broker's own API key is refused. */
 const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_TENANT_MOVED', 'E_MISSING_PERMISSION']
 
-export interface Upstream {
-  findBase: () => URL
-  fetch: Fetch
-  timeoutMs: number
-}
+export type Upstream = { findBase: () => URL; fetch: Fetch; timeoutMs: number }
 
 export interface UpstreamCall {
   path: string

@@ -23,10 +23,7 @@ export interface DecryptDekSource {
 /** Its errors go to the caller. */
 export type Open<T> = (dek: Secret) => T | Promise<T>
 
-interface CachedDek {
-  dek: Secret
-  expiresAt: number
-}
+type CachedDek = { dek: Secret; expiresAt: number }
 
 interface ArrivedDek {
   dek: Secret

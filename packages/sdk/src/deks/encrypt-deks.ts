@@ -3,7 +3,7 @@ import { decodeBase64, encodeBase64, equalInConstantTime, type WrappedKey } from
 import { AbortedError, ProtocolError } from '../errors.js'
 import { type NamedUse, type WrappedFor, wrappedFor } from '../uses.js'
 import { joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
-import { randomDek } from './random.js'
+import { random32 } from './random.js'
 import { createSecret, type Secret, Sweeper } from './secret.js'
 
 /** The share of a limit at which the next DEK is made in advance. */
@@ -42,22 +42,13 @@ export interface EncryptDekSource {
 
 export type Seal<T> = (dek: Secret, wrapped: WrappedKey) => T | Promise<T>
 
-interface SealingDek {
-  dek: Secret
-  wrapped: WrappedKey
-  messages: number
-  bytes: number
-  madeAt: number
-}
+type SealingDek = { dek: Secret; wrapped: WrappedKey; messages: number; bytes: number; madeAt: number }
 
 interface LoadedWaiter extends Waiter<SealingDek> {
   load: Load
 }
 
-interface Target {
-  keyId: string
-  use: NamedUse | undefined
-}
+type Target = { keyId: string; use: NamedUse | undefined }
 
 interface Slot extends Target {
   current?: SealingDek
@@ -114,7 +105,8 @@ export class EncryptDeks {
   }
 
   #slot(target: Target): Slot {
-    const name = slotName(target)
+    const { keyId, use } = target
+    const name = use ? `${keyId}/${use.name}` : keyId
     const known = this.#slots.get(name)
     if (known && this.#slots.size < 2) return known // one needs no order, which takes a third of the time here
     const slot = known ?? { ...target, preparePausedUntil: 0 }
@@ -195,7 +187,7 @@ export class EncryptDeks {
 
   /** Returns the slot that keeps the DEK: a new one if the given one was dropped after its flight had landed. */
   async #makeNext(slot: Slot): Promise<Slot> {
-    const dek = createSecret(randomDek())
+    const dek = createSecret(random32())
     this.#young.add(dek)
     let kept = false
     try {
@@ -239,10 +231,6 @@ export class EncryptDeks {
 function release(slot: Slot, which: 'current' | 'next'): void {
   slot[which]?.dek.release()
   delete slot[which]
-}
-
-function slotName({ keyId, use }: Target): string {
-  return use ? `${keyId}/${use.name}` : keyId
 }
 
 export type Verify = (dek: Secret, wrapped: WrappedFor) => Promise<boolean>

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { type Globals, loadOn } from '../../../../test/support/platforms/platform.js'
 import { RandomnessError } from '../index.js'
-import { createIvPool, randomDek } from './random.js'
+import { createIvPool, random32 } from './random.js'
 
 afterEach(() => vi.restoreAllMocks())
 
@@ -23,10 +23,10 @@ const broken: [string, unknown][] = [
 
 describe('randomness', () => {
   it.each(broken)('is refused when crypto %s, for DEKs and ivs alike', async (_, crypto) => {
-    const { createIvPool, randomDek } = await load({ crypto })
+    const { createIvPool, random32 } = await load({ crypto })
     vi.spyOn(Math, 'random').mockImplementation(() => expect.unreachable('Math.random was asked'))
     const refused = expect.objectContaining({ code: 'E_RANDOMNESS' })
-    expect(() => randomDek()).toThrow(refused)
+    expect(() => random32()).toThrow(refused)
     expect(() => createIvPool()()).toThrow(refused)
   })
 
@@ -44,7 +44,7 @@ describe('randomness', () => {
   it('comes from crypto.getRandomValues and from nowhere else', () => {
     vi.spyOn(Math, 'random').mockImplementation(() => expect.unreachable('Math.random was asked'))
     const draw = vi.spyOn(crypto, 'getRandomValues')
-    expect(new Set(randomDek()).size).toBeGreaterThan(5)
+    expect(new Set(random32()).size).toBeGreaterThan(5)
     createIvPool()()
     expect(draw).toHaveBeenCalledTimes(2)
   })

@@ -26,11 +26,11 @@ export function fillRandom(bytes: Uint8Array): void {
     throw new RandomnessError('crypto.getRandomValues left the bytes unchanged')
 }
 
-/** Makes a DEK: 32 random bytes. The caller zeroes it. @throws RandomnessError */
-export function randomDek(): Uint8Array {
-  const dek = new Uint8Array(KEY_BYTES)
-  fillRandom(dek)
-  return dek
+/** Makes 32 random bytes, such as a DEK. Its caller zeroes that. @throws RandomnessError */
+export function random32(): Uint8Array {
+  const bytes = new Uint8Array(KEY_BYTES)
+  fillRandom(bytes)
+  return bytes
 }
 
 /** 12 random bytes each (envelope.md 2). Zeroes the rest at the next turn: processes of one snapshot would share it. */
@@ -55,10 +55,7 @@ export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
 }
 
 /** The code that made it releases it. */
-export interface OwnDek {
-  dek: Secret
-  wrapped: WrappedFor
-}
+export type OwnDek = { dek: Secret; wrapped: WrappedFor }
 
 /** Releases the DEK after the task. @throws AbortedError as soon as the signal is aborted */
 export async function withOwnDek<T>(
@@ -82,7 +79,7 @@ export async function createOwnDek(
   signal: AbortSignal | undefined,
   use?: NamedUse | undefined,
 ): Promise<OwnDek> {
-  const dek = createSecret(randomDek())
+  const dek = createSecret(random32())
   try {
     return { dek, wrapped: await untilAborted(wrap(dek, keyId, use), signal) }
   } catch (error) {

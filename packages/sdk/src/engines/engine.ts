@@ -45,10 +45,7 @@ export interface EngineTools {
 type Checked = { engine: Engine; fault?: never } | { engine?: never; fault: 'missing' | 'failed' }
 
 /** Why `auto` takes noble: what is wrong with each of the faster engines. */
-export interface Fallback {
-  node: 'missing' | 'failed'
-  web: 'missing' | 'failed'
-}
+export type Fallback = { node: 'missing' | 'failed'; web: 'missing' | 'failed' }
 
 export const ENGINE_TOOLS: EngineTools = { assertLengths, assertNotZero, DecryptionError }
 
@@ -86,10 +83,8 @@ async function loadNoble(): Promise<Engine> {
 }
 
 function refuse(name: EngineName): never {
-  throw new InvalidInputError(
-    `engine "${name}" is not available here, or fails its known-answer test`,
-    'Omit `engine`: the client then selects one that works.',
-  )
+  const hint = 'Omit `engine`: the client then selects one that works.'
+  throw new InvalidInputError(`engine "${name}" is not available here, or fails its known-answer test`, hint)
 }
 
 /** Returns the engine if it passes the published vectors and refuses an altered one, otherwise what is wrong. */

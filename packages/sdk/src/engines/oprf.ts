@@ -6,11 +6,7 @@ const { oprf, voprf } = ristretto255_oprf
 const KEY_INFO = asciiToBytes('EaaS blind hash v1')
 
 /** A value of at most 65,535 bytes, with its secret `blind`, and `blinded`, which is sent and says nothing about it. */
-export interface BlindedValue {
-  input: Uint8Array
-  blind: Uint8Array
-  blinded: Uint8Array
-}
+export type BlindedValue = { input: Uint8Array; blind: Uint8Array; blinded: Uint8Array }
 
 export function blindValue(input: Uint8Array, random: (length?: number) => Uint8Array): BlindedValue {
   return { input, ...voprf.blind(input, random) }

@@ -7,10 +7,7 @@ import type { Engine } from './engine.js'
 const CIPHER = 'AES-GCM'
 const TAG_LENGTH = TAG_BYTES * 8
 
-interface ImportedDek {
-  aes: Soon<CryptoKey>
-  hkdf: Soon<CryptoKey>
-}
+type ImportedDek = { aes: Soon<CryptoKey>; hkdf: Soon<CryptoKey> }
 
 /** The imported keys, by their arrays, zero since then. Shared: another engine would see zeros as the DEK. */
 const imported = new WeakMap<Uint8Array, ImportedDek>()

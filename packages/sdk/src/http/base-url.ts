@@ -13,21 +13,15 @@ const ABOUT = { option: 'baseUrl' }
 function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   // No message repeats the value, which may hold a password.
   if (typeof baseUrl !== 'string') {
-    throw new InvalidInputError(
-      `baseUrl must be text, got ${kindOf(baseUrl)}`,
-      'Pass the `href` of a URL object.',
-      ABOUT,
-    )
+    const hint = 'Pass the `href` of a URL object.'
+    throw new InvalidInputError(`baseUrl must be text, got ${kindOf(baseUrl)}`, hint, ABOUT)
   }
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
   if (!url || !/^https?:/.test(url.protocol))
     throw new InvalidInputError('baseUrl must be an http or https URL', HINT, ABOUT)
   if (url.protocol === 'http:' && !allowInsecure && !LOCAL_HOST.test(url.hostname)) {
-    throw new InvalidInputError(
-      'baseUrl is http to another machine: keys would travel unencrypted',
-      'Use https, or pass `allowInsecure: true`.',
-      ABOUT,
-    )
+    const hint = 'Use https, or pass `allowInsecure: true`.'
+    throw new InvalidInputError('baseUrl is http to another machine: keys would travel unencrypted', hint, ABOUT)
   }
   if (url.username !== '' || url.password !== '' || /[?#]/.test(baseUrl))
     throw new InvalidInputError('baseUrl must not contain a user name, a password, a query or a fragment', HINT, ABOUT)

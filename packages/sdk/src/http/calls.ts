@@ -31,10 +31,7 @@ export interface HttpOptions
   openTelemetry?: OpenTelemetry | undefined
 }
 
-export interface Service {
-  base: URL
-  given: ApiKey | undefined
-}
+export type Service = { base: URL; given: ApiKey | undefined }
 
 export type Outcome = { value: unknown } | { error: unknown }
 /** What a call resolves to: for a batch the outcomes of its `parts`, in order; undefined without a body. */

@@ -52,10 +52,8 @@ function isSame(url: string, base: URL): boolean {
 }
 
 function missingApiKey(why = ''): InvalidInputError {
-  return new InvalidInputError(
-    'apiKey is missing: only pages and workers that call a broker need none',
-    `${why}Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`,
-  )
+  const hint = `${why}Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`
+  return new InvalidInputError('apiKey is missing: only pages and workers that call a broker need none', hint)
 }
 
 export function wrongApiKey(value: unknown): InvalidInputError {

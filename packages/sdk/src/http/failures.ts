@@ -21,10 +21,7 @@ const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
 
-interface Reading {
-  read: Read
-  secrets: Spellings
-}
+type Reading = { read: Read; secrets: Spellings }
 
 /** Returns the spellings of everything that no error may show. Called only for an error. */
 type Spellings = () => readonly string[]
@@ -121,11 +118,8 @@ function readAnswer(call: Call, answer: RawAnswer, reading: Reading): unknown {
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
   if (mediaType !== expected) {
     const got = contentType === '' ? 'no content type' : SHOWN_TYPES.includes(mediaType) ? mediaType : 'another'
-    throw new ProtocolError(
-      `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`,
-      status,
-      mayPass(call, status),
-    )
+    const message = `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`
+    throw new ProtocolError(message, status, mayPass(call, status))
   }
   const parsed = { ...answer, succeeded, json: parse(call, () => parseJson(answer), status, reading) }
   if (!succeeded || !call.parts) return readBody(call, parsed, reading)

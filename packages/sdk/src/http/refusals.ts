@@ -17,47 +17,35 @@ export function shownOf({ operationId, sdk }: Call, { title, detail, problem }: 
   return { title: 'Refused', detail: shown, problem: code }
 }
 
+const HINTS: Readonly<Partial<Record<string, string>>> = {
+  E_ROUTE_NOT_FOUND: 'Check the base URL: it needs the path prefix of a proxy or a broker, and no /v1.',
+  E_NAME_TAKEN: 'Get the key by keys.ensure(), or choose another name: names are never reused.',
+  E_KEY_DESTROYED: 'Treat the data as deleted: the key is gone.',
+  E_VERSION_DESTROYED: 'Treat the data as deleted: the key is gone.',
+  E_VERSION_TOO_OLD: 'Lower min_unwrap_version of the key, rewrap what is left, and raise it again.',
+  E_BUDGET: 'The API key has expired: have it resumed.',
+  E_TOO_MANY_CALLS: 'Wait for a minute.',
+  E_TENANT_SUSPENDED: 'Ask the operator, who alone can resume the tenant. No data is lost.',
+  E_TENANT_MOVED: 'Set the base URL to the new address of the tenant, which its operator knows. No data is lost.',
+  E_IP_NOT_ALLOWED: 'Call from an address on the list of the API key, or have that list extended.',
+  E_BODY_TOO_LARGE: 'Send less at once, or raise the limit of the service or proxy.',
+  E_WRAPPED_KEY: 'Restore the envelope from a backup, and check its key_id.',
+  E_NOT_ALLOWED: 'Check `allow` and `origins` of the broker.',
+  E_CROSS_SITE: 'Check `allow` and `origins` of the broker.',
+  401: 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.',
+  403: 'Check the permissions and addresses of the API key and the tenant.',
+  404: 'Check the id, and the tenant and `keys` of the API key.',
+  409: 'Check the status of the key first.',
+  429: 'Wait for the next month, or have the quota raised.',
+}
+
 /** What to do when the service or a broker refuses a call; by the problem's code where the status is vague. */
-export function apiHint({
-  httpStatus,
-  problem,
-  retryAfterSeconds,
-}: Pick<ApiProblem, 'httpStatus' | 'problem' | 'retryAfterSeconds'>): string {
-  switch (problem) {
-    case 'E_ROUTE_NOT_FOUND':
-      return 'Check the base URL: it needs the path prefix of a proxy or a broker, and no /v1.'
-    case 'E_NAME_TAKEN':
-      return 'Get the key by keys.ensure(), or choose another name: names are never reused.'
-    case 'E_KEY_DESTROYED':
-    case 'E_VERSION_DESTROYED':
-      return 'Treat the data as deleted: the key is gone.'
-    case 'E_VERSION_TOO_OLD':
-      return 'Lower min_unwrap_version of the key, rewrap what is left, and raise it again.'
-    case 'E_BUDGET':
-      return retryAfterSeconds
-        ? `Wait for ${retryAfterSeconds} s, or have the budget of the API key raised.`
-        : 'The API key has expired: have it resumed.'
-    case 'E_TOO_MANY_CALLS':
-      return 'Wait for a minute.'
-    case 'E_TENANT_SUSPENDED':
-      return 'Ask the operator, who alone can resume the tenant. No data is lost.'
-    case 'E_TENANT_MOVED':
-      return 'Set the base URL to the new address of the tenant, which its operator knows. No data is lost.'
-    case 'E_IP_NOT_ALLOWED':
-      return 'Call from an address on the list of the API key, or have that list extended.'
-    case 'E_BODY_TOO_LARGE':
-      return 'Send less at once, or raise the limit of the service or proxy.'
-    case 'E_WRAPPED_KEY':
-      return 'Restore the envelope from a backup, and check its key_id.'
-    case 'E_NOT_ALLOWED':
-    case 'E_CROSS_SITE':
-      return 'Check `allow` and `origins` of the broker.'
-  }
-  if (httpStatus === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
-  if (httpStatus === 403) return 'Check the permissions and addresses of the API key and the tenant.'
-  if (httpStatus === 404) return 'Check the id, and the tenant and `keys` of the API key.'
-  if (httpStatus === 409) return 'Check the status of the key first.'
-  if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'
+export function apiHint(refused: Pick<ApiProblem, 'httpStatus' | 'problem' | 'retryAfterSeconds'>): string {
+  const { httpStatus, problem, retryAfterSeconds } = refused
+  if (problem === 'E_BUDGET' && retryAfterSeconds)
+    return `Wait for ${retryAfterSeconds} s, or have the budget of the API key raised.`
+  const hint = HINTS[problem] ?? HINTS[httpStatus]
+  if (hint) return hint
   if (httpStatus >= 500) return 'Try again later, and quote the request id to the operator.'
   return 'Correct what the detail names, or update the service if it is older than the SDK.'
 }

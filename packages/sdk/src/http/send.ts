@@ -13,9 +13,7 @@ import type { TraceHeaders } from './open-telemetry.js'
 const MAX_ANSWER_BYTES = 1024 * 1024
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
 /** Reads all answers by their schemas. Loaded for the calls that a page that seals and opens does not make, since they need zod. */
-export interface Schemas {
-  readAnyAnswer: Read
-}
+export type Schemas = { readAnyAnswer: Read }
 
 /** Reads the answer of a call; undefined where the call has none. @throws AnswerError */
 export type Read = (id: OperationId, json: unknown) => { value: unknown } | undefined
@@ -55,11 +53,7 @@ export interface RawAnswer {
   text: string
 }
 
-export interface Attempt {
-  answer?: RawAnswer
-  error?: unknown
-  durationMs: number
-}
+export type Attempt = { answer?: RawAnswer; error?: unknown; durationMs: number }
 
 /** Sends a call, again where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
 export async function send<Id extends OperationId>(

@@ -1,5 +1,5 @@
 /** The form in which each value of a row is stored, found without opening it, and the counts of a table. */
-import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
+import { wrappingVersion } from '@eaas/protocol'
 import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { readEnvelopeAt } from '../models/compact-rows.js'
@@ -44,11 +44,7 @@ export interface TableCounts {
   indexes: Record<string, IndexCounts>
 }
 
-interface Found {
-  form: 'empty' | 'plaintext' | 'v1' | 'v2' | 'unreadable'
-  isOld: boolean
-  isFormer: boolean
-}
+type Found = { form: 'empty' | 'plaintext' | 'v1' | 'v2' | 'unreadable'; isOld: boolean; isFormer: boolean }
 
 export interface RowForms {
   /** The row's seal, which is all that a row without values has; undefined if the model does not seal whole rows. */
@@ -117,10 +113,6 @@ export function isUnreadable({ fields, seal }: RowForms): boolean {
   return [...fields.values()].some(({ form }) => form === 'unreadable')
 }
 
-function isWrappedByOld(wrapped: WrappedKey, versions: Versions): boolean {
-  return wrappingVersion(wrapped) < (versions.get(wrapped.key_id) ?? 0)
-}
-
 function formOf(definition: Definition, row: Row, { name, path }: PlacedField, versions: Versions): Found {
   const found = (form: Found['form'], isOld = false, isFormer = false) => ({ form, isOld, isFormer })
   try {
@@ -132,7 +124,7 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
     const parts = readEnvelopeAt(row, path, definition.header, place)
     const { commitment, key_id } = parts
     if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
-    const isOld = isWrappedByOld(parts, versions)
+    const isOld = wrappingVersion(parts) < (versions.get(key_id) ?? 0)
     // A value that lacks the client's secret is sealed again, like one under a former key.
     const lacksSecret = definition.hasSecret && commitment !== undefined && !parts.needsSecret
     return found(commitment ? 'v2' : 'v1', isOld, lacksSecret || key_id !== definition.keyOf({}, 0))
@@ -147,11 +139,7 @@ function indexFormOf(column: IndexColumn, row: Row, fields: RowForms['fields']):
   return column.fields.some(({ name }) => fields.get(name)?.form === 'empty') ? 'empty' : 'missing'
 }
 
-interface Library {
-  name: string
-  reader: string
-  beginning: RegExp
-}
+type Library = { name: string; reader: string; beginning: RegExp }
 
 /** AWS: version 1 and type (01 80) or version 2 (02), with the whole algorithm suite. Pasted text may have quotes. */
 const LIBRARIES = {

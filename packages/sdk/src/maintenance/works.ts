@@ -30,10 +30,7 @@ export interface Workshop {
   loadRows: (some: Definition) => Promise<{ rows: ModelRows }>
 }
 
-export interface FoundRow {
-  row: Row
-  forms: RowForms
-}
+export type FoundRow = { row: Row; forms: RowForms }
 
 export type Outcome =
   | { status: 'changed'; to: Row }
@@ -51,7 +48,7 @@ export const WORKS = {
   seal: sealWhatIsNot,
   index: indexAll,
   rewrap: rewrapOld,
-  reseal: resealAll,
+  reseal: (shop, found, dry) => (dry ? trySealing(shop, found) : sealAgain(shop, found, { ownDek: true })),
   look: async (_, found) => found.map(() => CURRENT),
   compare: compareIndexes,
   open: openAll,
@@ -91,19 +88,11 @@ async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: bo
   return found.map((one) => outcomes.get(one) ?? CURRENT)
 }
 
-async function resealAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
-  return dry ? trySealing(shop, found) : sealAgain(shop, found, { ownDek: true })
-}
-
-async function sealAgain(
-  shop: Workshop,
-  found: readonly FoundRow[],
-  { ownDek }: { ownDek: boolean },
-): Promise<Outcome[]> {
+async function sealAgain(shop: Workshop, found: readonly FoundRow[], own: { ownDek: boolean }): Promise<Outcome[]> {
   const { definition, rows, signal } = shop
   const { outcomes, opened } = await openEach(shop, found)
   const plain = opened.map(({ plain }) => plain)
-  const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ownDek })
+  const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ...own })
   for (const [at, row] of sealed.entries()) {
     const one = opened[at]?.one
     // A closed key ends the run if it seals, since the whole page failed. If it only opens, see `openEach`.
@@ -118,8 +107,9 @@ async function sealAgain(
 async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { outcomes, opened } = await openEach(shop, found)
   for (const { one, row } of readOpened(shop.definition, opened)) {
+    const isAllEmpty = [...one.forms.fields.values()].every(({ form }) => form === 'empty')
     if (isEaasError(row)) outcomes.set(one, failRowOrThrow(row))
-    else outcomes.set(one, isAllEmpty(one) ? CURRENT : { status: 'changed', to: {} })
+    else outcomes.set(one, isAllEmpty ? CURRENT : { status: 'changed', to: {} })
   }
   return inOrder(found, outcomes)
 }
@@ -252,10 +242,7 @@ function tryReading(definition: Definition, { row }: FoundRow): Outcome {
   return isEaasError(read) ? failRowOrThrow(read) : { status: 'changed', to: {} }
 }
 
-interface OpenedRow {
-  one: FoundRow
-  plain: Row
-}
+type OpenedRow = { one: FoundRow; plain: Row }
 
 /** Reads opened rows as the model reads rows to seal, with an error in place of each row that it refuses. */
 function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
@@ -341,25 +328,18 @@ async function readOne(
   }
 }
 
-/** The outcome of a failed row. @throws the error, which ends the run, if it would affect rows of other keys */
-function failRowOrThrow(error: EaasError): Outcome {
-  if (ROW_ERRORS.includes(error.code) || isClosedKey(error)) return { status: 'failed', error }
-  throw error
-}
-
 /** Of a key, or of a version of it, that does not open, now or ever: that concerns only the rows under it. */
 const CLOSED: readonly string[] = ['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD']
 
-function isClosedKey(error: EaasError): boolean {
-  return error.code === 'E_API' && CLOSED.includes(error.problem)
+/** The outcome of a failed row. @throws the error, which ends the run, if it would affect rows of other keys */
+function failRowOrThrow(error: EaasError): Outcome {
+  const isClosedKey = error.code === 'E_API' && CLOSED.includes(error.problem)
+  if (ROW_ERRORS.includes(error.code) || isClosedKey) return { status: 'failed', error }
+  throw error
 }
 
 function write(to: Row): Outcome {
   return Object.keys(to).length === 0 ? CURRENT : { status: 'changed', to }
-}
-
-function isAllEmpty({ forms }: FoundRow): boolean {
-  return [...forms.fields.values()].every(({ form }) => form === 'empty')
 }
 
 function changedColumns({ fields, columns, header, rowSeal }: Definition, before: Row, after: Row): Row {

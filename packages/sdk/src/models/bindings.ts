@@ -69,14 +69,11 @@ function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string,
   const columns = bind.length > 0 ? bind : names.has('id') ? [] : [{ name: 'id', path: ['id'] }]
   const told = columns.flatMap(({ name, path }) => {
     const value = getAt(row, path)
-    const isTold = value !== '' && ['string', 'number', 'bigint'].includes(typeof value)
-    return isTold ? [[name, shorten(String(value))]] : []
+    if (value === '' || !['string', 'number', 'bigint'].includes(typeof value)) return []
+    const text = String(value)
+    return [[name, text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text]]
   })
   return told.length > 0 ? (Object.fromEntries(told) as Record<string, string>) : undefined
-}
-
-function shorten(text: string): string {
-  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
 }
 
 /** The code that loads it knows which rows need it. */

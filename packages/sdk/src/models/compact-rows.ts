@@ -55,11 +55,8 @@ export function packRow(
     for (const name of SHARED) if (Object.hasOwn(envelope, name)) own[name] = envelope[name]
     shared ??= own as unknown as EnvelopeHeader
     if (SHARED.some((name) => shared?.[name] !== own[name])) {
-      throw new InvalidInputError(
-        'the fields of this record are encrypted under different DEKs',
-        'Reseal it: its fields then share one.',
-        place,
-      )
+      const hint = 'Reseal it: its fields then share one.'
+      throw new InvalidInputError('the fields of this record are encrypted under different DEKs', hint, place)
     }
     if (asText) headerText ??= headerTextOf(parts, place)
     fields.push([path, asText ? encodeFieldText(parts) : { c: envelope.ciphertext, i: envelope.iv }])

@@ -258,17 +258,15 @@ export function readDefinition(options: Options, hasSecret = false, changesSecre
   const made = readIndexColumns({ fields, indexes })
   const columns = withSources(options, made, changesSecret) // adapters search by the first, which all rows have
   assertColumns(columns, fields, added)
-  const names = new Set([...namesOf(fields), ...columns.map(({ column }) => column), ...added])
+  const names = new Set([...fields.map(({ name }) => name), ...columns.map(({ column }) => column), ...added])
   assertBind(binding.bind, fields, names)
   const keyIds = new Set(typeof keyId === 'string' ? [keyId, ...formerKeyIds] : formerKeyIds)
   const named = byName === undefined ? undefined : createNamedKey(byName, keyIds)
   assertByService(columns, { model: binding.name, hasSecret })
   const unkeyed = keyByRow && columns.find(({ source }) => !source.keyId && !source.named)
   if (unkeyed) {
-    throw new InvalidInputError(
-      `the index ${JSON.stringify(unkeyed.column)} needs a key: each row has another key`,
-      'Name one that all rows share: index: { key: … }.',
-    )
+    const message = `the index ${JSON.stringify(unkeyed.column)} needs a key: each row has another key`
+    throw new InvalidInputError(message, 'Name one that all rows share: index: { key: … }.')
   }
   const keyOf = keyByRow ? keyOfRow(keyId, fields, names) : () => named?.id ?? (keyId as string)
   return {
@@ -402,10 +400,6 @@ function memberOf(
   key: PropertyKey,
 ): AnyField | undefined {
   return key === '__proto__' ? Object.getOwnPropertyDescriptor(owner, key)?.value : fields[key]
-}
-
-function namesOf(fields: readonly PlacedField[]): string[] {
-  return fields.map(({ name }) => name)
 }
 
 /** Picks some fields, and the indexes made only of these. @throws InvalidInputError for an unknown one */

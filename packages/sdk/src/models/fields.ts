@@ -290,11 +290,8 @@ function parse<T>(opened: Uint8Array, place: RecordPlace, expected: string, read
   try {
     return read(content)
   } catch {
-    throw new ContentError(
-      `the decrypted value is not ${expected}`,
-      'Declare the field as the kind that was encrypted.',
-      place,
-    )
+    const hint = 'Declare the field as the kind that was encrypted.'
+    throw new ContentError(`the decrypted value is not ${expected}`, hint, place)
   }
 }
 

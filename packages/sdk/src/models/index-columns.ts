@@ -188,10 +188,7 @@ export interface FieldRange {
   has(value: number): boolean
 }
 
-export interface TextPart {
-  kind: 'prefix' | 'ngram'
-  text: string
-}
+export type TextPart = { kind: 'prefix' | 'ngram'; text: string }
 
 /** Reads `{ startsWith }` or `{ contains }`; undefined for a whole value. @throws InvalidInputError if no text */
 export function readPart(field: PlacedField, value: unknown): TextPart | undefined {

@@ -60,10 +60,8 @@ function readQueryTexts(
   const searched = [...complete, ...found.keys()]
   const unused = [...texts.keys()].find((field) => !searched.some(({ fields }) => fields.includes(field)))
   if (unused) {
-    throw new InvalidInputError(
-      `${JSON.stringify(unused.name)} has an index only with fields that the query lacks, or of its parts`,
-      ALL_FIELDS,
-    )
+    const message = `${JSON.stringify(unused.name)} has an index only with fields that the query lacks, or of its parts`
+    throw new InvalidInputError(message, ALL_FIELDS)
   }
   for (const column of complete) {
     const values = column.fields.map((field) => texts.get(field) ?? '')

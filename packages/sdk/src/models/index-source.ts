@@ -49,11 +49,10 @@ export function readIndexSource(
   if (by !== undefined) assertOneOf(`${option}.by`, by, ['service', 'oblivious', 'local'])
   const oblivious = by === 'oblivious'
   assertWhole(`${option}.generation`, generation, 1)
-  if (by === 'service' && generation !== 1)
-    throw new InvalidInputError(
-      `${option}: the service has no generations`,
-      "Leave out generation, or by: 'service': 'local' is another.",
-    )
+  if (by === 'service' && generation !== 1) {
+    const hint = "Leave out generation, or by: 'service': 'local' is another."
+    throw new InvalidInputError(`${option}: the service has no generations`, hint)
+  }
   if (publicKey !== undefined && !(typeof publicKey === 'string' && isBase64(publicKey, 32)))
     throw new InvalidInputError(`${option}.publicKey must be the blind_hash_public_key of the key`)
   if (keyId !== undefined) assertKeyId(keyId, `${option}.keyId`)

@@ -137,9 +137,10 @@ async function hashLocally(
   }
 }
 
+/** The kind of a column for the derivation of its key (local-index.md 2). */
 function kindName({ kind, length, fields }: IndexColumn): string {
   const range = fields[0]?.spec.range
-  if (kind === 'range' && range) return rangeKind(range)
+  if (kind === 'range' && range) return `range:${typeof range === 'string' ? range : range.step}`
   return kind === 'exact' ? kind : `${kind}:${length}`
 }
 
@@ -153,8 +154,3 @@ export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string)
 
 /** What buckets of a field are: a unit of dates, or the step of numbers. */
 export type Bucketing = 'day' | 'month' | 'year' | { readonly step: number }
-
-/** The kind of a column for the derivation of its key (local-index.md 2). */
-export function rangeKind(range: Bucketing): string {
-  return `range:${typeof range === 'string' ? range : range.step}`
-}

@@ -44,10 +44,8 @@ export function withAccess<M extends object>(model: M, definition: Definition, l
 export function getModelAccess(model: unknown): ModelAccess {
   const access = (model as Partial<Record<symbol, ModelAccess>> | null | undefined)?.[MODEL_ACCESS]
   if (access) return access
-  throw new InvalidInputError(
-    'expected a model, made by model() of a client',
-    'Pass the model itself. If it is one, @eaas/sdk is installed in two versions.',
-  )
+  const hint = 'Pass the model itself. If it is one, @eaas/sdk is installed in two versions.'
+  throw new InvalidInputError('expected a model, made by model() of a client', hint)
 }
 
 /** What the maintenance needs of a model; kept apart, so that no program reaches it through the model. */

@@ -174,9 +174,7 @@ export interface Model<
   unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'full', H, X>
 }
 
-interface Typed {
-  readonly '~types'?: { plain: unknown; stored: unknown }
-}
+type Typed = { readonly '~types'?: { plain: unknown; stored: unknown } }
 /** The type of row that the application sees: `PlainRow<typeof users>`. */
 export type PlainRow<M extends Typed> = NonNullable<M['~types']>['plain']
 /** The type of row that the application stores: `StoredRow<typeof users>`. */

@@ -89,11 +89,7 @@ function createLine(start: Tools['createPace']): Line {
 }
 
 /** Undefined where the service states that the key has none any more. */
-interface Proving {
-  keyId: string
-  publicKey: string | undefined
-  signal: AbortSignal
-}
+type Proving = { keyId: string; publicKey: string | undefined; signal: AbortSignal }
 
 /** Has a value hashed together with all others of this turn. */
 function joinWaiting(tools: Tools, deps: RecordsDeps, proving: Proving, input: Uint8Array): Promise<string> {

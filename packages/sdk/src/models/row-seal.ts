@@ -11,10 +11,7 @@ import { looksSealed } from './plain-texts.js'
 const LABEL = encodeUtf8('eaas/row/v1')
 const NONE = new Uint8Array(0)
 
-export interface Cell {
-  iv: Uint8Array
-  sealed: Uint8Array
-}
+export type Cell = { iv: Uint8Array; sealed: Uint8Array }
 
 /** The AAD of a row's seal. `row` has its stored index columns; `cellOf` is undefined without a value. */
 export function sealAad(
@@ -42,10 +39,8 @@ export function sealPlaintext(...parts: Parameters<typeof sealAad>): Plaintext {
 export function assertSealColumn(row: Row, index: number): void {
   const value = valueIn(row, ROW_SEAL)
   if (isMissing(value) || looksSealed(value)) return
-  throw new InvalidInputError(
-    `record ${index}: the seal would overwrite the column "${ROW_SEAL}"`,
-    'Rename that column.',
-  )
+  const hint = 'Rename that column.'
+  throw new InvalidInputError(`record ${index}: the seal would overwrite the column "${ROW_SEAL}"`, hint)
 }
 
 /** Not in an empty row, as of an outer join. @throws InvalidInputError if a column was not read; DecryptionError */
@@ -60,12 +55,10 @@ export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row:
     [SEAL_FIELD, ...bind].every(({ path }) => getAt(row, path) === null) &&
     fields.every(({ path }) => isMissing(getAt(row, path)))
   if (acceptUnbound || isEmpty) return false
-  if (value === undefined || unread !== undefined)
-    throw new InvalidInputError(
-      `the column ${JSON.stringify(unread ?? ROW_SEAL)} is missing`,
-      'Read its column too.',
-      place,
-    )
+  if (value === undefined || unread !== undefined) {
+    const hint = 'Read its column too.'
+    throw new InvalidInputError(`the column ${JSON.stringify(unread ?? ROW_SEAL)} is missing`, hint, place)
+  }
   const hint =
     'The row has no seal. If you know who sealed it, pass `acceptUnbound: true`; else restore it from a backup.'
   throw new DecryptionError(place, { hint })

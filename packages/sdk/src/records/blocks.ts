@@ -99,11 +99,8 @@ export function isIndexColumn(record: Row, { column, bits = HASH_BITS, kind }: H
 /** Refuses a record whose index column holds anything else, which would be overwritten. @throws InvalidInputError */
 export function assertIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
   if (isIndexColumn(record, column)) return
-  throw new InvalidInputError(
-    `the index would overwrite the column ${JSON.stringify(column.column)}`,
-    'Leave it out of the row: the index fills it. Or name another column for the index.',
-    place,
-  )
+  const hint = 'Leave it out of the row: the index fills it. Or name another column for the index.'
+  throw new InvalidInputError(`the index would overwrite the column ${JSON.stringify(column.column)}`, hint, place)
 }
 
 /** How the texts that models make of names and values begin (index-texts.md 2). */

@@ -19,10 +19,7 @@ export function readContext(keyId: string, context: unknown, place?: RecordPlace
   return readingContext(() => contextAad(keyId, context), place)
 }
 
-export interface Format {
-  context?: Context | undefined
-  envelope?: 1 | 2 | undefined
-}
+export type Format = { context?: Context | undefined; envelope?: 1 | 2 | undefined }
 
 /** Returns the AAD of an envelope to write; undefined for format v1, which has none. @throws InvalidInputError */
 export function readFormatAad(

@@ -20,8 +20,6 @@ export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
 export function clientParts(eaas: unknown): LoadParts {
   const load = (eaas as Partial<PartsOwner> | null | undefined)?.[CLIENT_PARTS]
   if (typeof load === 'function') return load
-  throw new InvalidInputError(
-    'the first argument must be a client of createClient()',
-    'Pass the client itself. If it is one, @eaas/sdk is installed in two versions.',
-  )
+  const hint = 'Pass the client itself. If it is one, @eaas/sdk is installed in two versions.'
+  throw new InvalidInputError('the first argument must be a client of createClient()', hint)
 }

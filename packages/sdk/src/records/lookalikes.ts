@@ -23,11 +23,8 @@ export function assertNoLookalike(
   const found = findLookalike(row, path, taken)
   if (found === undefined) return
   const place: RecordPlace = { index, field: name }
-  throw new InvalidInputError(
-    `the record has no value in the field, but has ${JSON.stringify(found)}`,
-    AS_RECORDS_DO,
-    place,
-  )
+  const message = `the record has no value in the field, but has ${JSON.stringify(found)}`
+  throw new InvalidInputError(message, AS_RECORDS_DO, place)
 }
 
 function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string | undefined {

@@ -17,6 +17,7 @@ import {
   isObject,
   kindOf,
   readDemand,
+  readSignal,
   readValue,
   toText,
 } from '../input.js'
@@ -28,7 +29,7 @@ import { createPresence, type PresenceOptions, placeFields } from './named-field
 import type * as OpenBlocks from './open-blocks.js'
 import type { Opening, OpenJob } from './open-blocks.js'
 import type * as OpenEnvelopes from './open-envelopes.js'
-import { getAt, type Path, type RecordField } from './paths.js'
+import { getAt, type Path, putAt, type RecordField } from './paths.js'
 import { copyRows } from './plain-rows.js'
 import { readEnvelope, type StoredEnvelope } from './read-envelope.js'
 import { hashEach, withDeks } from './seal-blocks.js'
@@ -58,10 +59,9 @@ export async function encryptMany(
   records: readonly object[],
   options: EncryptManyOptions<string, Record<string, string>>,
 ): Promise<Row[]> {
-  assertOptions('encryptMany()', options, ENCRYPT_OPTIONS)
+  const signal = readSignal('encryptMany()', options, ENCRYPT_OPTIONS)
   const { envelopes, batcher } = deps
-  const { keyId, fields, optional = [], index = {}, context, envelope, dek = 'shared', signal } = options
-  assertNotAborted(signal)
+  const { keyId, fields, optional = [], index = {}, context, envelope, dek = 'shared' } = options
   assertKeyId(keyId)
   assertScope(dek)
   assertContextOf(context)
@@ -172,9 +172,8 @@ export async function decryptMany(
   records: readonly object[],
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
 ): Promise<Row[]> {
-  assertOptions('decryptMany()', options, DECRYPT_OPTIONS)
-  const { fields, optional = [], as = 'text', signal } = options
-  assertNotAborted(signal)
+  const signal = readSignal('decryptMany()', options, DECRYPT_OPTIONS)
+  const { fields, optional = [], as = 'text' } = options
   assertFields(fields, optional)
   assertContextOf(options.context)
   const demand = readDemand(options)
@@ -290,11 +289,6 @@ function contextAt<R>(context: ContextOf<R, string> | undefined, record: R, plac
   }
   if (found !== undefined) return found
   throw new InvalidInputError('the function `context` returned undefined', undefined, place)
-}
-
-function putAt(row: Row, path: Path, value: unknown): void {
-  const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
-  parent[path.at(-1) ?? ''] = value
 }
 
 /**

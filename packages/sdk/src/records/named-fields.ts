@@ -56,10 +56,8 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
           const message = `fields names ${JSON.stringify(near)}, which is undefined in every record`
           throw new InvalidInputError(message, 'Use null for no value, or name the field in `optional` too.')
         }
-        throw new InvalidInputError(
-          `fields names ${JSON.stringify(field.name)}, which no record has${didYouMean(near)}`,
-          AS_RECORDS_DO,
-        )
+        const message = `fields names ${JSON.stringify(field.name)}, which no record has${didYouMean(near)}`
+        throw new InvalidInputError(message, AS_RECORDS_DO)
       }
     },
   }

@@ -6,12 +6,7 @@ import { createBacklog, isPromise, type Pace } from '../waiting.js'
 import { BLOCK_RECORDS, failureOf, type OpenDeps, type Progress, type RowsOptions, restAndReport } from './blocks.js'
 import { inEitherUse, type OpenableParts, openWith } from './open-envelopes.js'
 
-export interface OpenJob {
-  place: RecordPlace
-  parts: OpenableParts
-  dek?: string
-  plaintext?: Uint8Array
-}
+export type OpenJob = { place: RecordPlace; parts: OpenableParts; dek?: string; plaintext?: Uint8Array }
 
 export interface Opening<J extends OpenJob> extends RowsOptions {
   pace: Pace

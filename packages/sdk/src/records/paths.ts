@@ -6,18 +6,13 @@ import { isName, isObject, type Row, valueIn } from '../input.js'
 export type Path = readonly string[]
 
 /** Its name as the caller wrote it, and its path in the records. */
-export interface RecordField {
-  name: string
-  path: Path
-}
+export type RecordField = { name: string; path: Path }
 
 /** Refuses an empty name, and brackets, which elsewhere mean elements of lists. @throws InvalidInputError */
 export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
-  throw new InvalidInputError(
-    `fields: ${JSON.stringify(name)} is not a valid name of a field`,
-    'Encrypt a list as a whole, as JSON.',
-  )
+  const hint = 'Encrypt a list as a whole, as JSON.'
+  throw new InvalidInputError(`fields: ${JSON.stringify(name)} is not a valid name of a field`, hint)
 }
 
 export function getAt(row: Row, path: Path): unknown {
@@ -27,6 +22,12 @@ export function getAt(row: Row, path: Path): unknown {
     value = valueIn(value, name)
   }
   return value
+}
+
+/** Writes into the row itself, which has the objects of the path. */
+export function putAt(row: Row, path: Path, value: unknown): void {
+  const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
+  parent[path.at(-1) ?? ''] = value
 }
 
 /** Undefined removes a value. Shares objects on no path. @throws InvalidInputError for a member of the row's class */

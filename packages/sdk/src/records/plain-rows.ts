@@ -55,11 +55,8 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
 function assertNotInherited(object: Row, name: string, at: Path, index: number): void {
   if (!Object.hasOwn(object, name) && (!(name in object) || name in Object.prototype)) return
   const field = [...at, name].join('.')
-  throw new InvalidInputError(
-    `the row's ${field} is inherited from its class, or hidden`,
-    "Pass a plain object, such as an ORM's row.toObject() or row.toJSON().",
-    { index, field },
-  )
+  const hint = "Pass a plain object, such as an ORM's row.toObject() or row.toJSON()."
+  throw new InvalidInputError(`the row's ${field} is inherited from its class, or hidden`, hint, { index, field })
 }
 
 function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, index: number): void {
@@ -68,10 +65,8 @@ function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, inde
   )
   if (found === undefined) return
   const name = JSON.stringify([...at, typeof found === 'symbol' ? (found.description ?? '') : found].join('.'))
-  throw new InvalidInputError(
-    `record ${index}: ${name} is a function, which could still return plaintext`,
-    'Leave functions out, or make them methods of a class.',
-  )
+  const hint = 'Leave functions out, or make them methods of a class.'
+  throw new InvalidInputError(`record ${index}: ${name} is a function, which could still return plaintext`, hint)
 }
 
 /** Names an array, a Map, a Date and the like. Undefined for a record of any class or realm. */

@@ -20,9 +20,7 @@ export interface CommittedKey extends WrappedFor, SecretFlag {
 
 export type Commit = (engine: Engine, dek: Secret, keyId: string, secret: Secret | undefined) => Soon<Uint8Array>
 
-export interface RewrapOptions {
-  commit?: Commit
-}
+export type RewrapOptions = { commit?: Commit }
 
 /** The commitment of format v2, to a DEK and to the application's secret. */
 const commitmentOf: Commit = (engine, dek, keyId, secret) =>
@@ -63,10 +61,8 @@ export async function rewrap(
     if (dek && (await isStored(dek))) return fresh
     before = await batcher.unwrap(old)
     if (!bytes || !equalInConstantTime(before, bytes)) {
-      throw new ProtocolError(
-        `POST /v1/keys/${key_id}/rewrap: the new wrapped key does not unwrap to the same DEK`,
-        200,
-      )
+      const message = `POST /v1/keys/${key_id}/rewrap: the new wrapped key does not unwrap to the same DEK`
+      throw new ProtocolError(message, 200)
     }
     if (isTold) throw new DecryptionError() // by the service's word it is the same DEK, but what is stored does not open with it, and is left as it is
     return fresh

@@ -11,10 +11,7 @@ import type { RecordsDeps } from './blocks.js'
 import { type EnvelopeEngine, type Format, flagOf, readFormatAad, useKeys } from './bound-envelopes.js'
 
 /** Bytes to seal, and the AAD that binds them; without it they are sealed to format v1. */
-export interface Plaintext {
-  bytes: Uint8Array
-  aad: Uint8Array | undefined
-}
+export type Plaintext = { bytes: Uint8Array; aad: Uint8Array | undefined }
 
 /** Makes the last value of a record from the envelopes of the others. */
 export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
@@ -78,12 +75,7 @@ export function createSealing(
   }
 }
 
-interface BoundMessage {
-  iv: Uint8Array
-  plaintext: Uint8Array
-  aad: Uint8Array
-  secret: Secret | undefined
-}
+type BoundMessage = { iv: Uint8Array; plaintext: Uint8Array; aad: Uint8Array; secret: Secret | undefined }
 
 /** Seals bytes (envelope-v2.md 5), which the caller may change afterwards. */
 export function sealBound(

@@ -73,10 +73,8 @@ export function createServerMode(http: Http): ServerMode {
       assertKeyId(keyId)
       const bytes = readValue(plaintext)
       if (bytes.length > MAX_SERVER_MODE_BYTES) {
-        throw new InvalidInputError(
-          `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`,
-          'Use encrypt() of the client.',
-        )
+        const message = `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`
+        throw new InvalidInputError(message, 'Use encrypt() of the client.')
       }
       const text = encodeBase64(bytes)
       const body = { plaintext: text, key_id: keyId, encoding: 'base64' }

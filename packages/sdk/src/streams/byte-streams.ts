@@ -108,26 +108,15 @@ export interface Chunks {
   next(): Promise<Uint8Array | undefined>
 }
 
-export interface Handover extends Chunks {
-  /** Gives a chunk, or undefined at the end. Settles once it was used. */
-  give(chunk: Uint8Array | undefined): Promise<void>
-  /** Settles what is still open on both sides: by rejection if there is a failure. */
-  end(failure: { error: unknown } | undefined): void
-}
+type Gift = { chunk: Uint8Array | undefined; used(): void; refuse(error: unknown): void }
 
-interface Gift {
-  chunk: Uint8Array | undefined
-  used(): void
-  refuse(error: unknown): void
-}
-
-function createHandover(): Handover {
+function createHandover() {
   let given: Gift | undefined
   let taken: Gift | undefined
   let waiting: { resolve(chunk: Uint8Array | undefined): void; reject(error: unknown): void } | undefined
   let over: { error: unknown } | undefined
   return {
-    next() {
+    next(): Promise<Uint8Array | undefined> {
       taken?.used()
       taken = given
       given = undefined
@@ -137,7 +126,8 @@ function createHandover(): Handover {
         waiting = { resolve, reject }
       })
     },
-    give(chunk) {
+    /** Gives a chunk, or undefined at the end. Settles once it was used. */
+    give(chunk: Uint8Array | undefined): Promise<void> {
       if (over) return Promise.reject(over.error)
       return new Promise((used, refuse) => {
         const gift = { chunk, used, refuse }
@@ -147,7 +137,8 @@ function createHandover(): Handover {
         waiting = undefined
       })
     },
-    end(failure) {
+    /** Settles what is still open on both sides: by rejection if there is a failure. */
+    end(failure: { error: unknown } | undefined) {
       over = failure
       for (const gift of [given, taken]) failure ? gift?.refuse(failure.error) : gift?.used()
       if (failure) waiting?.reject(failure.error)

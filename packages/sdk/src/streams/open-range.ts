@@ -1,20 +1,11 @@
 /** Opens a part of a stored stream (stream.md 6). */
-import {
-  findStreamHeaderEnd,
-  MAX_STREAM_HEADER_BYTES,
-  SEALED_SEGMENT_BYTES,
-  SEGMENT_BYTES,
-  streamAad,
-} from '@eaas/protocol'
+import { SEALED_SEGMENT_BYTES, SEGMENT_BYTES } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError } from '../errors.js'
 import { type Binary, readBinary } from '../input.js'
-import type { LoadParts } from '../records/client-parts.js'
-import { assertKeyOf } from '../records/open-envelopes.js'
 import { createPace } from '../waiting.js'
 import type { Lifetime } from './byte-streams.js'
-import { createOpener, type OpenSegment, type StreamDemand } from './open-stream.js'
-import { readHeader, refuse } from './segments.js'
-import { openStreamKey } from './stream-keys.js'
+import { type OpenSegment, type StreamDemand, withOpener } from './open-stream.js'
+import { findHeader } from './segments.js'
 
 /** How many segments are read at a time: 1 MiB, so that a long part takes few requests and little memory. */
 const SEGMENTS_A_READ = 16
@@ -25,25 +16,15 @@ export interface Part {
   to: number
 }
 
-export async function* openPart(
+export function openPart(
   read: ReadSource,
-  { load, pairs, keyIds, part }: StreamDemand & { load: LoadParts; part: Part },
+  { part, ...demand }: StreamDemand & { part: Part },
   lifetime: Lifetime,
 ): AsyncGenerator<Uint8Array, void> {
-  const { records } = await load()
-  lifetime.endWith(records.closed)
-  const head = await read(0, MAX_STREAM_HEADER_BYTES)
-  const headerBytes = findStreamHeaderEnd(head) ?? refuse('its first line does not end')
-  const header = readHeader(head.subarray(0, headerBytes))
-  assertKeyOf(header, keyIds)
-  const aad = streamAad(header.key_id, pairs)
-  const key = await openStreamKey(records, header, lifetime.signal)
-  try {
-    const openSegment = createOpener(records.envelopes.engine(), key, aad)
-    yield* openSegments((from, to) => read(headerBytes + from, headerBytes + to), openSegment, part)
-  } finally {
-    key.release()
-  }
+  const find = () => findHeader(read)
+  return withOpener(demand, lifetime, find, (openSegment, { length }) =>
+    openSegments((from, to) => read(length + from, length + to), openSegment, part),
+  )
 }
 
 async function* openSegments(
@@ -61,29 +42,23 @@ async function* openSegments(
     const bytes = await read(start, start + wanted + 1) // one byte more tells whether the stream continues
     isEnd = bytes.length <= wanted
     const sealed = bytes.subarray(0, wanted)
-    if (sealed.length === 0) throw nothingThere()
+    if (sealed.length === 0) {
+      // Nothing authentic tells whether the stream was truncated, or has always ended here.
+      const hint = 'Check `from`. If it is right, the stored stream was cut: restore it from a backup.'
+      const message = 'could not decrypt the range: the stream ends before it begins'
+      throw new DecryptionError(undefined, { message, hint })
+    }
     for (let at = 0; at < sealed.length; at += SEALED_SEGMENT_BYTES) {
       if (pace.due()) await pace.rest()
       const isFinal = isEnd && at + SEALED_SEGMENT_BYTES >= sealed.length
       const piece = await openSegment(sealed.subarray(at, at + SEALED_SEGMENT_BYTES), counter, isFinal)
       const position = counter++ * SEGMENT_BYTES
-      if (from > 0 && from >= position + piece.length) throw behindTheEnd(position + piece.length)
+      const end = position + piece.length
+      if (from > 0 && from >= end) throw new InvalidInputError(`from must lie within the plaintext, of length ${end}`)
       const cut = piece.subarray(Math.max(0, from - position), to - position)
       if (cut.length > 0) yield cut
     }
   }
-}
-
-function behindTheEnd(length: number): InvalidInputError {
-  return new InvalidInputError(`from must lie within the plaintext, of length ${length}`)
-}
-
-/** Nothing authentic tells whether the stream was truncated, or has always ended here. */
-function nothingThere(): DecryptionError {
-  return new DecryptionError(undefined, {
-    message: 'could not decrypt the range: the stream ends before it begins',
-    hint: 'Check `from`. If it is right, the stored stream was cut: restore it from a backup.',
-  })
 }
 
 /**
@@ -107,10 +82,8 @@ export function createReader(source: RangeSource): (signal: AbortSignal) => Read
       const bytes = readBinary(await source(start, end, signal))
       if (!bytes) throw new InvalidInputError('the source of a range must return bytes')
       if (bytes.length <= end - start) return bytes
-      throw new InvalidInputError(
-        `the source returned too much for a range of ${end - start}: ${bytes.length}`,
-        'Check that the server honours Range: it answers with status 206 then, and with 200 if not.',
-      )
+      const hint = 'Check that the server honours Range: it answers with status 206 then, and with 200 if not.'
+      throw new InvalidInputError(`the source returned too much for a range of ${end - start}: ${bytes.length}`, hint)
     }
   }
   if (typeof source?.slice !== 'function' || typeof source.size !== 'number')

@@ -1,5 +1,5 @@
 /** Opens a stream (stream.md 5), segment by segment. */
-import { SEALED_SEGMENT_BYTES, segmentIv, streamAad } from '@eaas/protocol'
+import { SEALED_SEGMENT_BYTES, type StreamHeader, segmentIv, streamAad } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, isEaasError } from '../errors.js'
@@ -11,25 +11,16 @@ import { cutSegments, takeHeader } from './segments.js'
 import { openStreamKey } from './stream-keys.js'
 
 export interface StreamDemand {
+  load: LoadParts
   /** The context that it must be bound to, encoded. */
   pairs: Uint8Array
   keyIds: readonly string[] | undefined
 }
 
 /** Yields the plaintext of each segment after its tag was verified. Uses the network if the DEK is not cached. */
-export async function* openStream(
-  chunks: Chunks,
-  { load, pairs, keyIds }: StreamDemand & { load: LoadParts },
-  lifetime: Lifetime,
-): AsyncGenerator<Uint8Array, void> {
-  const { records } = await load()
-  lifetime.endWith(records.closed)
-  const { header, rest } = await takeHeader(chunks)
-  assertKeyOf(header, keyIds)
-  const aad = streamAad(header.key_id, pairs)
-  const key = await openStreamKey(records, header, lifetime.signal)
-  try {
-    const openSegment = createOpener(records.envelopes.engine(), key, aad)
+export function openStream(chunks: Chunks, demand: StreamDemand, lifetime: Lifetime): AsyncGenerator<Uint8Array, void> {
+  const find = () => takeHeader(chunks)
+  return withOpener(demand, lifetime, find, async function* (openSegment, { rest }) {
     const pace = createPace()
     let counter = 0
     for await (const { bytes, isFinal } of cutSegments(rest, SEALED_SEGMENT_BYTES)) {
@@ -37,6 +28,25 @@ export async function* openStream(
       const piece = await openSegment(bytes, counter++, isFinal)
       if (piece.length > 0) yield piece
     }
+  })
+}
+
+/** Runs a generator with what opens the segments of a stream. @throws DecryptionError for another key or DEK */
+export async function* withOpener<F extends { header: StreamHeader }>(
+  { load, pairs, keyIds }: StreamDemand,
+  lifetime: Lifetime,
+  findHeader: () => Promise<F>,
+  run: (openSegment: OpenSegment, found: F) => AsyncGenerator<Uint8Array, void>,
+): AsyncGenerator<Uint8Array, void> {
+  const { records } = await load()
+  lifetime.endWith(records.closed)
+  const found = await findHeader()
+  const { header } = found
+  assertKeyOf(header, keyIds)
+  const aad = streamAad(header.key_id, pairs)
+  const key = await openStreamKey(records, header, lifetime.signal)
+  try {
+    yield* run(createOpener(records.envelopes.engine(), key, aad), found)
   } finally {
     key.release()
   }
@@ -46,7 +56,7 @@ export async function* openStream(
 export type OpenSegment = (segment: Uint8Array, counter: number, isFinal: boolean) => Promise<Uint8Array>
 
 /** Makes a function that opens the segments of one stream, and counts the bytes released before an error. */
-export function createOpener(engine: Engine, key: Secret, aad: Uint8Array): OpenSegment {
+function createOpener(engine: Engine, key: Secret, aad: Uint8Array): OpenSegment {
   let released = 0
   return async (segment, counter, isFinal) => {
     try {
@@ -55,16 +65,13 @@ export function createOpener(engine: Engine, key: Secret, aad: Uint8Array): Open
       released += piece.length
       return piece
     } catch (error) {
-      throw isEaasError(error) && error.code === 'E_DECRYPTION' ? prefixError(released) : error
+      if (!isEaasError(error) || error.code !== 'E_DECRYPTION') throw error
+      const message =
+        'could not decrypt the stream: cut, altered, moved, or encrypted under another key. ' +
+        `The ${released} bytes of plaintext before are authentic, but they are not all`
+      const hint =
+        'Discard what was read, which is only a beginning. Pass the context that it was encrypted with, or restore the file from a backup.'
+      throw new DecryptionError(undefined, { message, hint })
     }
   }
-}
-
-function prefixError(released: number): DecryptionError {
-  return new DecryptionError(undefined, {
-    message:
-      'could not decrypt the stream: cut, altered, moved, or encrypted under another key. ' +
-      `The ${released} bytes of plaintext before are authentic, but they are not all`,
-    hint: 'Discard what was read, which is only a beginning. Pass the context that it was encrypted with, or restore the file from a backup.',
-  })
 }

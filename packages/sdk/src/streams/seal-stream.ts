@@ -1,12 +1,5 @@
 /** Seals chunks to a stream (stream.md 4), and rewraps a stored one's first line (stream.md 3). */
-import {
-  encodeStreamHeader,
-  findStreamHeaderEnd,
-  MAX_STREAM_HEADER_BYTES,
-  SEGMENT_BYTES,
-  type StreamHeader,
-  segmentIv,
-} from '@eaas/protocol'
+import { encodeStreamHeader, SEGMENT_BYTES, type StreamHeader, segmentIv } from '@eaas/protocol'
 import type { DekScope } from '../input.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import type { LoadParts } from '../records/client-parts.js'
@@ -14,15 +7,10 @@ import { useOfStream, wrappedFor } from '../uses.js'
 import { createPace } from '../waiting.js'
 import type { Chunks, Lifetime } from './byte-streams.js'
 import type { ReadSource } from './open-range.js'
-import { cutSegments, readHeader, refuse, takeHeader } from './segments.js'
+import { cutSegments, findHeader, takeHeader } from './segments.js'
 import { commitOf, createStreamKey } from './stream-keys.js'
 
-export interface SealStreamOptions {
-  load: LoadParts
-  keyId: string
-  dek: DekScope
-  aad: Uint8Array
-}
+export type SealStreamOptions = { load: LoadParts; keyId: string; dek: DekScope; aad: Uint8Array }
 
 /** Yields the header line, then each segment. Without a DEK, uses the network before the first chunk. */
 export async function* sealStream(
@@ -67,11 +55,9 @@ export async function rewrapLine(
   load: LoadParts,
   signal: AbortSignal | undefined,
 ): Promise<{ line: Uint8Array; replaces: number }> {
-  const head = await read(0, MAX_STREAM_HEADER_BYTES)
-  const replaces = findStreamHeaderEnd(head) ?? refuse('its first line does not end')
-  const header = readHeader(head.subarray(0, replaces))
+  const { header, length } = await findHeader(read)
   const { records } = await load()
-  return { line: await rewrapHeader(records, header, signal), replaces }
+  return { line: await rewrapHeader(records, header, signal), replaces: length }
 }
 
 async function rewrapHeader({ rewrap }: RecordsDeps, header: StreamHeader, signal: AbortSignal | undefined) {

@@ -3,12 +3,10 @@ import type { StreamHeader } from '@eaas/protocol'
 import { decodeStreamHeader, FormatError, findStreamHeaderEnd, MAX_STREAM_HEADER_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Chunks } from './byte-streams.js'
+import type { ReadSource } from './open-range.js'
 
-export interface Segment {
-  /** Belongs to the reader until it asks for the next segment. */
-  bytes: Uint8Array
-  isFinal: boolean
-}
+/** Its bytes belong to the reader until it asks for the next segment. */
+type Segment = { bytes: Uint8Array; isFinal: boolean }
 
 /** The last is held back until another byte follows. Copies a byte once, and none of a segment whole in its chunk. */
 export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator<Segment, void> {
@@ -52,8 +50,15 @@ export async function takeHeader(chunks: Chunks): Promise<{ header: StreamHeader
   return refuse('its first line does not end')
 }
 
+/** Reads the header line of a source, and returns its length. @throws InvalidInputError when it is not one */
+export async function findHeader(read: ReadSource): Promise<{ header: StreamHeader; length: number }> {
+  const head = await read(0, MAX_STREAM_HEADER_BYTES)
+  const length = findStreamHeaderEnd(head) ?? refuse('its first line does not end')
+  return { header: readHeader(head.subarray(0, length)), length }
+}
+
 /** Reads a header line. @throws InvalidInputError when it is not one */
-export function readHeader(line: Uint8Array): StreamHeader {
+function readHeader(line: Uint8Array): StreamHeader {
   try {
     return decodeStreamHeader(line)
   } catch (error) {
@@ -63,11 +68,9 @@ export function readHeader(line: Uint8Array): StreamHeader {
 }
 
 /** Refuses input that is not a stream. @throws InvalidInputError always */
-export function refuse(reason: string): never {
-  throw new InvalidInputError(
-    `not an encrypted stream: ${reason}`,
-    'Pass the bytes from the first one on, exactly as encryptStream() gave them.',
-  )
+function refuse(reason: string): never {
+  const hint = 'Pass the bytes from the first one on, exactly as encryptStream() gave them.'
+  throw new InvalidInputError(`not an encrypted stream: ${reason}`, hint)
 }
 
 /** Returns the rest of a chunk, and then the chunks that follow it. */

@@ -1,7 +1,7 @@
 /** The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they are. */
 import type { StreamHeader } from '@eaas/protocol'
-import { BOUND_KEYS_BYTES, equalInConstantTime, KEY_BYTES, splitBoundKeys, streamKeysInfo } from '@eaas/protocol'
-import { fillRandom, type OwnDek, withOwnDek } from '../deks/random.js'
+import { BOUND_KEYS_BYTES, equalInConstantTime, splitBoundKeys, streamKeysInfo } from '@eaas/protocol'
+import { type OwnDek, random32, withOwnDek } from '../deks/random.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
@@ -13,21 +13,13 @@ import type { Commit } from '../records/rewrapping.js'
 import { useOfStream, wrappedFor } from '../uses.js'
 import { use } from '../waiting.js'
 
-/** The header of a stream, and the key that seals its segments. */
-export interface StreamKey {
-  header: StreamHeader
-  /** The caller releases it. */
-  key: Secret
-}
-
-/** Header and key of a new stream, one message of its DEK. Uses the network where there is no DEK. */
+/** Header and key of a new stream, one message of its DEK. The caller releases the key. May use the network. */
 export async function createStreamKey(
   { envelopes, encryptDeks, wrap }: RecordsDeps,
   { keyId, dek }: { keyId: string; dek: DekScope },
   signal: AbortSignal,
-): Promise<StreamKey> {
-  const salt = new Uint8Array(KEY_BYTES)
-  fillRandom(salt)
+): Promise<{ header: StreamHeader; key: Secret }> {
+  const salt = random32()
   const deriveFrom = async (own: OwnDek) => {
     const [secret] = envelopes.secrets.list
     const { key, commitment } = await derive(envelopes.engine(), own.dek, { keyId, salt, secret })
@@ -68,11 +60,7 @@ export function commitOf(salt: Uint8Array): Commit {
   }
 }
 
-interface Derivation {
-  keyId: string
-  salt: Uint8Array
-  secret: Secret | undefined
-}
+type Derivation = { keyId: string; salt: Uint8Array; secret: Secret | undefined }
 
 function derive(engine: Engine, dek: Secret, { keyId, salt, secret }: Derivation) {
   const okm = dek.use((bytes) =>

@@ -13,8 +13,9 @@ import {
   readVersion,
   wire,
 } from '@eaas/protocol'
+import { random32 } from '../deks/random.js'
 import type { Call, State, TestKey } from './state.js'
-import { daysAfter, note, noteAsSystem, Refusal, randomId, randomKey, refused } from './state.js'
+import { daysAfter, note, noteAsSystem, Refusal, randomId, refused } from './state.js'
 
 export const keyFakes = {
   createKey,
@@ -73,8 +74,8 @@ function createKey(call: Call, { name }: { name: string }): wire.Key {
     destroy_at: null,
     min_unwrap_version: 1,
     min_unwrap_since: null,
-    versions: [{ version: 1, status: 'active', created_at, kek: randomKey() }],
-    hashKey: randomKey(),
+    versions: [{ version: 1, status: 'active', created_at, kek: random32() }],
+    hashKey: random32(),
     hmac: undefined,
   }
   state.keys.push(key)
@@ -86,8 +87,7 @@ function createKeys(call: Call, { keys }: wire.CreateKeys): wire.BatchResults {
     try {
       return { status: 201, body: createKey(call, key) }
     } catch (error) {
-      if (error instanceof Refusal) return refused(error)
-      throw error
+      return refused(error)
     }
   })
   return { results }
@@ -250,7 +250,7 @@ function rotate(key: TestKey, write: (version: number) => string): wire.Key {
   if (version > MAX_KEY_VERSIONS) throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.versions)
   const created_at = write(version)
   current.status = 'retired'
-  key.versions.push({ version, status: 'active', created_at, kek: randomKey() })
+  key.versions.push({ version, status: 'active', created_at, kek: random32() })
   const next_rotation_at = key.interval_days === null ? null : daysAfter(created_at, key.interval_days)
   return viewKey(Object.assign(key, { next_rotation_at, updated_at: created_at }))
 }

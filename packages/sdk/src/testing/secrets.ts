@@ -23,11 +23,11 @@ import {
 } from '@eaas/protocol'
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
-import { createIvPool } from '../deks/random.js'
+import { createIvPool, random32 } from '../deks/random.js'
 import { hkdf } from '../engines/noble.js'
 import { createHmac } from '../engines/web.js'
 import { currentVersion, getKey } from './keys.js'
-import { type Call, note, Refusal, randomKey, type TestKey } from './state.js'
+import { type Call, note, Refusal, type TestKey } from './state.js'
 
 export const secretFakes = { wrap, unwrap, rewrap, indexSecret, hash, blindHash, encrypt, decrypt }
 const takeIv = createIvPool()
@@ -104,7 +104,7 @@ function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wir
   const { state } = call
   const bytes = readPlaintext(plaintext, encoding ?? state.tenant.plaintext_encoding ?? 'utf8')
   const key = getKey(call, key_id, 'encrypt')
-  const dek = randomKey()
+  const dek = random32()
   const iv = takeIv()
   const sealed = nobleAead.seal(dek, iv, bytes)
   const { wrapped_key, key_version } = wrapDek(call, key, dek)
@@ -137,12 +137,7 @@ function aadOf({ state }: Call, { key_id }: TestKey, version: number, use: WrapU
   return use ? wrappedKeyV2Aad({ tenant_id, key_id, version }, use) : wrappedKeyAad(tenant_id, key_id, version)
 }
 
-function unwrapDek(
-  call: Call,
-  key: TestKey,
-  wrapped_key: string,
-  use: WrapUse | undefined,
-): { dek: Uint8Array; version: number } {
+function unwrapDek(call: Call, key: TestKey, wrapped_key: string, use: WrapUse | undefined) {
   const opened = tryWrappedKey(call, key, wrapped_key, use)
   if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
   return opened

@@ -74,8 +74,7 @@ export async function serve(state: State, failures: Failures, request: Request):
     if (name === 'getHealth') return respond({ status: 200, body: HEALTH })
     return respond(await answer(state, failures, { name, id, version, request, query: readQuery(url) }))
   } catch (error) {
-    if (error instanceof Refusal) return respond(refused(error))
-    throw error
+    return respond(refused(error))
   }
 }
 
@@ -128,8 +127,7 @@ async function answerPart(call: Call, name: OperationId, part: wire.Batch['opera
     const body = schema && parse(schema, part, DETAILS.E_VALIDATION.item)
     return await run(name, { ...call, id: part.key_id }, body)
   } catch (error) {
-    if (error instanceof Refusal) return refused(error)
-    throw error
+    return refused(error)
   }
 }
 

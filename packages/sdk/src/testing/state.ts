@@ -1,9 +1,9 @@
 /** The state of the service in memory, and its refusals with the codes and messages of the real one. */
 import type { Action, ProblemCode } from '@eaas/protocol'
-import { encodeHex, KEY_BYTES, PROBLEMS, problemDocument, SYSTEM_ACTOR, wire } from '@eaas/protocol'
+import { encodeHex, PROBLEMS, problemDocument, SYSTEM_ACTOR, wire } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
 import en from 'zod/v4/locales/en.js'
-import { fillRandom } from '../deks/random.js'
+import { random32 } from '../deks/random.js'
 import type { Hmac } from '../engines/web.js'
 
 const MS_PER_DAY = 86_400_000
@@ -77,15 +77,9 @@ export function daysAfter(time: string, days: number): string {
   return new Date(Date.parse(time) + days * MS_PER_DAY).toISOString()
 }
 
-export function randomKey(): Uint8Array {
-  const key = new Uint8Array(KEY_BYTES)
-  fillRandom(key)
-  return key
-}
-
 /** A random UUID (RFC 9562 section 5.4); `crypto.randomUUID` is missing on pages without TLS. */
 export function randomId(): string {
-  const bytes = randomKey().subarray(0, 16)
+  const bytes = random32().subarray(0, 16)
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
   return encodeHex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
@@ -107,8 +101,10 @@ export interface Result {
   body: unknown
 }
 
-export function refused({ code, message }: Refusal): Result {
-  return { status: PROBLEMS[code].status, body: problemDocument(code, message) }
+/** The result of an error. @throws any other error than a Refusal */
+export function refused(error: unknown): Result {
+  if (!(error instanceof Refusal)) throw error
+  return { status: PROBLEMS[error.code].status, body: problemDocument(error.code, error.message) }
 }
 
 // Passed with each parse instead of set by zod's `config`, which the application shares.
