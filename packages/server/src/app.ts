@@ -35,7 +35,7 @@ const TIMEOUT_CHECK_MS = 2_000
 const PREFLIGHT_MAX_AGE_S = 600 // how long a browser may remember the answer to its preflight
 
 /** What is left out is not served, trusted or reported to. */
-export interface AppOptions extends Pick<HealthSources, 'findDurability' | 'describeRootKey'> {
+interface AppOptions extends Pick<HealthSources, 'findDurability' | 'describeRootKey'> {
   services: Services
   isStopping?: HealthSources['isStopping']
   logger: FastifyServerOptions['logger'] // pino's logger, or false

@@ -67,7 +67,7 @@ type FromThread<Answer, Note> =
   | { kind: 'failed'; id: number; failure: ThreadFailure }
 
 /** An error in the form that passes between threads, which would lose its class and its code. */
-export type ThreadFailure = { name: string; message: string; stack: string | undefined; code: unknown }
+type ThreadFailure = { name: string; message: string; stack: string | undefined; code: unknown }
 
 type RunOptions<Note> = { signal?: AbortSignal | undefined; onNote?: (note: Note) => void }
 

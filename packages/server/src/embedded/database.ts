@@ -38,7 +38,7 @@ const CHECKPOINT_AFTER_FSYNCS = 10_000 // about one fsync a commit, of 1 to 8 kB
 const VACUUM_AFTER_TRANSACTIONS = 1_000_000 // PostgreSQL refuses to write after 2^31
 const STARTING_TIMEOUT_MS = 30_000 // how long a command waits for a server that holds the lock but is still starting
 
-export interface EmbeddedOptions {
+interface EmbeddedOptions {
   dataDir: string // created with mode 0700 if it is missing
   /**
    * Called when PostgreSQL gave up after a failed write or fsync, or when this process lost the lock or the directory:

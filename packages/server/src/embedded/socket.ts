@@ -44,7 +44,7 @@ interface Client {
 
 type Task = { statement: string; resolve: () => void; reject: (reason: unknown) => void }
 
-export interface EmbeddedSocketOptions {
+interface EmbeddedSocketOptions {
   database: PGlite
   path: string
   /** Why PostgreSQL gave up, once it did, or why it must not write; it must not be called again then. */

@@ -4,7 +4,7 @@
 export type Write = (leftOut: number, isFirst: boolean) => void
 
 /** How many lines of a kind are written at once in a window, and how many kinds are told apart at a time. */
-export type SamplerOptions = Record<'first' | 'windowMs' | 'mostKinds', number>
+type SamplerOptions = Record<'first' | 'windowMs' | 'mostKinds', number>
 
 export type Sampler = ReturnType<typeof createSampler>
 

@@ -42,12 +42,12 @@ type Refused = { code: ProblemCode; reason?: UnauthorizedReason | undefined }
 export type Metrics = ReturnType<typeof createMetrics>
 
 /** In seconds; null for what this process does not do. Until the first run, the time since the process started. */
-export type Ages = Record<'anchor' | 'checkpoint' | 'verification' | 'purge', number | null> & {
+type Ages = Record<'anchor' | 'checkpoint' | 'verification' | 'purge', number | null> & {
   witnesses: { name: string; cosignature: number; contradicted: boolean }[]
 }
 
 /** The names of the witnesses, and which jobs are configured. */
-export type MetricsOptions = Partial<Record<'anchors' | 'checkpoints' | 'purges' | 'verifications', boolean>> & {
+type MetricsOptions = Partial<Record<'anchors' | 'checkpoints' | 'purges' | 'verifications', boolean>> & {
   witnesses?: readonly string[]
 }
 

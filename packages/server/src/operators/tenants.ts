@@ -143,7 +143,7 @@ async function insertAll(
 }
 
 /** The settings to change; a quota of null is none. */
-export type TenantChanges = z.infer<typeof updateTenantBody>
+type TenantChanges = z.infer<typeof updateTenantBody>
 
 /** Changes the settings that are given and differ; returns the tenant. @throws Refusal E_STATE */
 export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> {

@@ -18,7 +18,7 @@ export interface RootKeyForm {
 type Split = Record<'shares' | 'threshold', number>
 
 /** Files in the order of the recipients; `set` names the shares. */
-export type MadeRootKey = { files: string[]; set?: string }
+type MadeRootKey = { files: string[]; set?: string }
 
 /** Makes a root key. Either all files are created and on disk, or none. @throws RecipientError, CommandError */
 export async function makeRootKey({ path, recipients, split, from }: RootKeyForm): Promise<MadeRootKey> {

@@ -23,7 +23,7 @@ export function readCommandLine(text: string, variable: string): [string, ...str
   return words as [string, ...string[]]
 }
 
-export interface ProgramOptions {
+interface ProgramOptions {
   what: string // what messages call it, before its name
   variables?: Readonly<Record<string, string>> // environment variables in addition to ours
   /** whether its standard error is shown only if it fails; by default it shares ours, so that it can prompt */

@@ -22,7 +22,7 @@ export interface Share {
 }
 
 /** Each line is the text of a share, by number, and secret. */
-export type SharedKey = { set: string; lines: string[] }
+type SharedKey = { set: string; lines: string[] }
 
 /** Splits a root key; fewer than `threshold` shares reveal nothing about it (root-key-share.md 2). */
 export async function splitRootKey(

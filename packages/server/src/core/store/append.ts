@@ -86,7 +86,7 @@ export async function appendEntries(sql: Queryable, { previous, next, entries, c
 type Kind = { action: LogAction; key_id: string; key_version: number; api_key_id: string; entries: number }
 
 /** Counts entries as `audit_counts` does. Groups are long, so it builds no text for each entry. */
-export function countByKind(entries: readonly ChainedEntry[]): Kind[] {
+function countByKind(entries: readonly ChainedEntry[]): Kind[] {
   const byKey = new Map<string | null, Kind[]>()
   for (const entry of entries) {
     const kinds = byKey.get(entry.key_id) ?? []

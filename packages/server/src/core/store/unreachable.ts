@@ -54,7 +54,7 @@ export function isReadOnly(error: unknown): boolean {
 }
 
 /** Whether the database was reached, and has no free connection: none at all, or none for the role or the database. */
-export function isWithoutConnection(error: unknown): boolean {
+function isWithoutConnection(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
   return code === '53300' || (code === '08P01' && /no more connections allowed/.test(String(message))) // pgbouncer's
 }
@@ -66,7 +66,7 @@ export function findLoginFault(error: unknown): string | undefined {
 }
 
 /** Whether waiting does not help, because the database answers and the configuration is wrong. */
-export function isMisconfigured(error: unknown): boolean {
+function isMisconfigured(error: unknown): boolean {
   return findRefusedLogin(error) !== undefined || hasCode(error, REFUSED_LOGIN, NOT_SECURED)
 }
 

@@ -103,7 +103,7 @@ async function tryAppend(sql: Sql): Promise<void> {
 
 const ZEROS = new Uint8Array(32)
 /** Ends a transaction that is not to be committed. */
-const ROLLED_BACK = new Error('rolled back')
+export const ROLLED_BACK = new Error('rolled back')
 
 /** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */
 export type Durability = 'synchronous' | 'asynchronous'

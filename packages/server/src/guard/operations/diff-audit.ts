@@ -246,7 +246,7 @@ function nameVersion({ key_id, key_version }: ExportedEntry): string {
 const HASHED_ENTRIES = 1_000
 const PROGRESS_ENTRIES = 10_000
 
-export interface EntryFault {
+interface EntryFault {
   entry_id: number // the first entry that is missing, or does not follow from the one before it
   reason: Fault // the reason by which a verification names it
   detail: string // the same in words
@@ -335,7 +335,7 @@ export interface HeadFault {
   detail: string
 }
 
-export const HEAD_MISMATCH: HeadFault = { reason: 'head_mismatch', detail: 'the head does not match the last entry' }
+const HEAD_MISMATCH: HeadFault = { reason: 'head_mismatch', detail: 'the head does not match the last entry' }
 
 /** In one snapshot, while appends continue; undefined if the head is authentic and of the last entry. */
 export function findHeadFault(

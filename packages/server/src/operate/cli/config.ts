@@ -10,8 +10,7 @@ import { readCommandLine } from '../../root-keys/program.js'
 import { ASK } from '../../root-keys/shares.js'
 import { commandConfig, ENVIRONMENT, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import { examineKeyFile, examineTls } from './examine-files.js'
-import { type Result, wrong } from './finding.js'
-import { print, printJson } from './output.js'
+import { print, printJson, type Result, wrong } from './output.js'
 
 export function addConfig(program: Command): void {
   const config = program

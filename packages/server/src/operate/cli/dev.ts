@@ -137,7 +137,7 @@ function patternOf(line: string): RegExp {
   return new RegExp(`^${line.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')}$`)
 }
 
-export async function readEnvFile(path: string): Promise<Record<string, string | undefined>> {
+async function readEnvFile(path: string): Promise<Record<string, string | undefined>> {
   return parseEnv(await readIfThere(path)) as Record<string, string>
 }
 

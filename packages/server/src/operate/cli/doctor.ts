@@ -25,8 +25,7 @@ import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command
 import * as database from './examine-database.js'
 import { examineFile, examineFolder, examineKeyFile, examineTls } from './examine-files.js'
 import * as logs from './examine-logs.js'
-import { type Finding, type Found, type Result, warn, wrong } from './finding.js'
-import { print, printJson } from './output.js'
+import { type Finding, type Found, print, printJson, type Result, warn, wrong } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
 
 /** The checks that must pass before the log is extended or shown to a witness: it may have gone back. */

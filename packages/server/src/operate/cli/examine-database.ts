@@ -21,7 +21,7 @@ import { listUnspread } from '../store/distribute.js'
 import { isVacuumed, MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
 import { examineNewDirectory } from './examine-files.js'
 import { failWithoutDatabase } from './fail.js'
-import { type Found, type Result, someOf, warn, wrong } from './finding.js'
+import { type Found, type Result, someOf, warn, wrong } from './output.js'
 
 /** A clock this far from the database's, or behind the log, makes expiries and policies wrong. In milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000

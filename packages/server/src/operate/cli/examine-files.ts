@@ -6,7 +6,7 @@ import type { TlsSetting } from '../../core/config.js'
 import { readTls } from '../../core/http/tls-listener.js'
 import { assertOwnDirectory } from '../../embedded/database.js'
 import { isReadableByAll } from '../../root-keys/local-key.js'
-import { type Result, warn, wrong } from './finding.js'
+import { type Result, warn, wrong } from './output.js'
 
 const SOON_MS = 7 * 86_400_000 // a certificate that expires within this time should have been renewed, in milliseconds
 

@@ -37,8 +37,7 @@ import { describeRefused, MISSING_TENANT, TENANT_GONE } from '../../guard/watch/
 import { assertUnused } from '../../installation-comparisons.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-candidate.js'
-import { type Result, someOf, warn, wrong } from './finding.js'
-import { linesOf } from './output.js'
+import { linesOf, type Result, someOf, warn, wrong } from './output.js'
 import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000

@@ -6,6 +6,9 @@ import { beforeEnd } from '@eaas/audit/node'
 import { visibleLine, type wire } from '@eaas/protocol'
 import { encryptTo } from '../../root-keys/age.js'
 
+/** How many things one line of a finding names. */
+const NAMED_AT_MOST = 5
+
 /** Leaves out the lines whose condition does not hold. */
 export function linesOf(...lines: readonly (string | false | undefined)[]): string[] {
   return lines.filter((line) => typeof line === 'string')
@@ -79,4 +82,34 @@ export async function createSealedFile<Made extends { text: string }>(
     }
     return made
   })
+}
+
+/** What `eaas doctor` reports of one thing that it examined. */
+export interface Finding {
+  check: string
+  ok: boolean
+  warning?: true // does not prevent a start, but should be checked
+  detail: string // what was found, and what to do if it is not ok
+}
+
+/** An error that an examination throws becomes a finding that is not ok. */
+export interface Result<T = never> extends Partial<Omit<Finding, 'check'>> {
+  detail: string
+  found?: T
+}
+
+/** Not reported, because another examination continues with what it found. */
+export type Found<T> = { found: T; ok?: true; detail?: undefined }
+
+export function wrong(detail: string): Result {
+  return { ok: false, detail }
+}
+
+export function warn(detail: string): Result {
+  return { warning: true, detail }
+}
+
+export function someOf(parts: readonly string[]): string {
+  const more = parts.length > NAMED_AT_MOST ? [`and ${parts.length - NAMED_AT_MOST} more`] : []
+  return [...parts.slice(0, NAMED_AT_MOST), ...more].join('; ')
 }

@@ -23,7 +23,7 @@ export interface LogVerdict {
 }
 
 /** For instance because the database did not answer. */
-export type Unverified = { tenant_id: string; name: string; error: unknown }
+type Unverified = { tenant_id: string; name: string; error: unknown }
 
 export interface VerifiedLogs {
   verdicts: LogVerdict[]

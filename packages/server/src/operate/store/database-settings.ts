@@ -1,7 +1,8 @@
 /** What doctor examines of the database: rights, encryption, clock, standbys, limits, and whether it takes an entry. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { NIL_UUID } from '../../core/store/audit.js'
-import type { Queryable, Sql } from '../../core/store/db.js'
+import { hasTable, type Queryable, type Sql } from '../../core/store/db.js'
+import { ROLLED_BACK } from '../../core/store/writability.js'
 
 export async function isSuperuser(sql: Queryable): Promise<boolean> {
   const [row] = await sql<{ is_superuser: string }[]>`
@@ -46,8 +47,7 @@ interface DatabaseClock {
 
 /** The time of the database's clock, and the logs that have entries later than `time`. */
 export async function findClock(sql: Queryable, time: string): Promise<DatabaseClock> {
-  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('heads') is not null as found`
-  const [row] = table?.found
+  const [row] = (await hasTable(sql, 'heads'))
     ? await sql<DatabaseClock[]>`
         select pg_catalog.now() as database_now, (select pg_catalog.max(created_at) from heads) as newest_entry,
                (select coalesce(pg_catalog.array_agg(l.name order by h.created_at desc), '{}')
@@ -78,21 +78,15 @@ export async function findMissingLimits(sql: Queryable): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** Ends the transaction of a write that is only tried. */
-class RolledBack extends Error {
-  override readonly name = 'RolledBack'
-}
-
 /** Writes an audit entry of no tenant into table and index, and rolls it back. @throws the database's own error */
 export async function tryWrite(sql: Sql): Promise<void> {
-  try {
-    await sql.begin(async (transaction) => {
-      await transaction`
-        insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
-        values (${NIL_UUID}, 0, 'probe', 'system', pg_catalog.now(), '', '')`
-      throw new RolledBack()
-    })
-  } catch (error) {
-    if (!(error instanceof RolledBack)) throw error
-  }
+  const tried = sql.begin(async (transaction) => {
+    await transaction`
+      insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
+      values (${NIL_UUID}, 0, 'probe', 'system', pg_catalog.now(), '', '')`
+    throw ROLLED_BACK
+  })
+  await tried.catch((error: unknown) => {
+    if (error !== ROLLED_BACK) throw error
+  })
 }

@@ -159,7 +159,7 @@ export function genesisHead(auditKey: AuditKey, tenant_id: string, created_at: s
 /** Chaining gives it its id and time. */
 export type EntryDraft = Omit<AuditEntry, 'tenant_id' | 'id' | 'created_at'>
 
-export interface ExtendOptions {
+interface ExtendOptions {
   auditKey: AuditKey
   /** milliseconds since 1970; clamped so that time never goes back (chain.md 4) */
   now: number
