@@ -26,9 +26,8 @@ export async function openKit(io: Io, name: string) {
     const { opened, exported } = getKey(keyId)
     const version = findWrappedVersion(wrapped) ?? 0
     if (version > 0 && !exported.versions.some((one) => one.version === version)) {
-      lacking = new CommandError(
-        `${name} has key ${keyId} without version ${version}: it was made before that rotation`,
-      )
+      const what = `key ${keyId} without version ${version}`
+      lacking = new CommandError(`${name} has ${what}: it was made before that rotation`)
       throw lacking
     }
     const dek = await opened.unwrap(wrapped, use)

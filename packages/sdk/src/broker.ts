@@ -204,9 +204,8 @@ function merge({ body }: UpstreamAnswer, { asked, verdicts, onError }: Merging):
     return ownFault ? problemOf(ownFault) : result
   })
   if (ownFaults[0]) onError(ownFaults[0].cause)
-  return JSON.stringify({
-    results: asked.map((one, at) => (verdicts[at] ? results.shift() : problemOf(notAllowed([one])))),
-  })
+  const all = asked.map((one, at) => (verdicts[at] ? results.shift() : problemOf(notAllowed([one]))))
+  return JSON.stringify({ results: all })
 }
 
 function notAllowed(asked: readonly Asked[]): BrokerRefusal {

@@ -281,11 +281,7 @@ function placeOf(error: object): RecordPlace | undefined {
 function placed(message: string, place: RecordPlace | undefined): string {
   if (!place) return message
   const { index, field, model, row } = place
-  const values = Object.entries(row ?? {}).map(([column, value]) => `${column} ${JSON.stringify(value)}`)
-  const record = [
-    ...(model ? [model] : []),
-    values.join(' and ') || `record ${index}`,
-    `field ${JSON.stringify(field)}`,
-  ]
-  return `${record.join(', ')}: ${message}`
+  const columns = Object.entries(row ?? {}).map(([column, value]) => `${column} ${JSON.stringify(value)}`)
+  const record = columns.join(' and ') || `record ${index}`
+  return `${model ? `${model}, ` : ''}${record}, field ${JSON.stringify(field)}: ${message}`
 }

@@ -183,12 +183,8 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   }
 }
 
-async function readVersions(
-  { keyIds }: Definition,
-  deps: RecordsDeps,
-  signal: AbortSignal | undefined,
-): Promise<Versions> {
-  const read = async (id: string) => [id, (await deps.getKey(id, signal)).current_version] as const
+async function readVersions({ keyIds }: Definition, { getKey }: RecordsDeps, signal?: AbortSignal): Promise<Versions> {
+  const read = async (id: string) => [id, (await getKey(id, signal)).current_version] as const
   return new Map(await Promise.all([...keyIds].map(read)))
 }
 
@@ -224,10 +220,7 @@ export function readMembers<T>(name: string, given: Readonly<Record<string, T>>,
   return own
 }
 
-function readReaders(
-  given: Readonly<Record<string, Reader>>,
-  { fields }: Definition,
-): Readonly<Record<string, Reader>> {
+function readReaders(given: Readonly<Record<string, Reader>>, { fields }: Definition) {
   const names = fields.map(({ name }) => name)
   const read = readMembers('read', given, names)
   const wrong = Object.values(read).find((reader) => typeof reader !== 'function')

@@ -250,10 +250,8 @@ function settle(run: Run, rows: readonly TableRow[], outcomes: readonly Outcome[
 function refuse(table: Table, to: Readonly<Row>): EaasError | undefined {
   const { column, message } = table.unfit?.(to) ?? {}
   if (column === undefined || message === undefined) return undefined
-  return new ContentError(message, 'Change the value by the application, or open this row by a program of your own.', {
-    index: 0,
-    field: column,
-  })
+  const hint = 'Change the value by the application, or open this row by a program of your own.'
+  return new ContentError(message, hint, { index: 0, field: column })
 }
 
 /** Writes all changes at once, or one by one if refused. Returns the keys of rows where another writer was faster. */

@@ -56,14 +56,8 @@ function declarationsOf(sources: ReadonlyMap<string, string>): Declared[] {
       if (type.startsWith('{')) {
         const path = found?.path ?? ''
         const members = readMembers(sources.get(path) ?? '', at)
-        return [
-          {
-            name,
-            path,
-            members,
-            types: found?.isExported ? { name: database, type: `${database}['${name}']` } : undefined,
-          },
-        ]
+        const types = found?.isExported ? { name: database, type: `${database}['${name}']` } : undefined
+        return [{ name, path, members, types }]
       }
       const table = /^\w+$/.test(type) ? findType(sources, type) : undefined
       return table ? [{ name, ...table, types: table.isExported ? { name: type, type } : undefined }] : []

@@ -75,9 +75,8 @@ export function readTypeorm({ code, settings }: Application): FoundTable[] {
     [...text.matchAll(ENTITY)].map((found): FoundTable => {
       const { args = '', name = '' } = found.groups ?? {}
       const properties = readProperties(text, found)
-      const { stored = inSnakeCase(name), schema } = readNames(
-        readBrackets(`(${args})`, 0).parts.map((part) => part.text),
-      )
+      const given = readBrackets(`(${args})`, 0).parts.map((part) => part.text)
+      const { stored = inSnakeCase(name), schema } = readNames(given)
       const isRead = stored !== '' && schema !== ''
       return {
         ...{ orm: 'typeorm', name, path, stored, schema },
@@ -90,10 +89,7 @@ export function readTypeorm({ code, settings }: Application): FoundTable[] {
 }
 
 /** The names that `@Entity()` has; one that is empty was not read whole. */
-function readNames([first = '', second = first]: string[]): {
-  stored?: string | undefined
-  schema?: string | undefined
-} {
+function readNames([first = '', second = first]: string[]) {
   const options = second.trim().startsWith('{') ? readBrackets(second.trim(), 0).parts.map(({ text }) => text) : []
   const isNamed = first !== '' && !first.trim().startsWith('{')
   return { stored: isNamed ? (readText(first) ?? '') : textOf('name', options), schema: textOf('schema', options) }

@@ -73,14 +73,8 @@ export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Nee
   const { id = '', version, ...rest }: Sent = sent
   const row: RouteRow = ROUTES[operationId]
   if (id === '' && row.path.includes(':id')) throw new Error(`internal error: ${operationId} has no id`)
-  return {
-    repeatable: false,
-    ...row,
-    ...rest,
-    operationId,
-    path: fillPath(row.path.slice(1), { id, version }),
-    about: id,
-  }
+  const path = fillPath(row.path.slice(1), { id, version })
+  return { repeatable: false, ...row, ...rest, operationId, path, about: id }
 }
 
 export type Http = <Id extends OperationId>(call: Call<Id>) => Promise<Answer<Id>>

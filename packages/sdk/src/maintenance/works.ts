@@ -123,15 +123,14 @@ async function openAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outc
   )
   for (const { one, plain } of opened) {
     const refused = refuseSealed(definition, plain)
-    const after = withValues(plain, plaintextOf(definition, one))
+    const kept = definition.fields.filter(({ name }) => one.forms.fields.get(name)?.form === 'plaintext')
+    const after = withValues(
+      plain,
+      kept.map(({ path }) => [path, getAt(one.row, path)] as const),
+    )
     outcomes.set(one, refused ?? write(changedColumns({ ...definition, columns: [] }, one.row, after)))
   }
   return found.map((one) => outcomes.get(one) ?? refuseSealed(definition, one.row) ?? CURRENT)
-}
-
-function plaintextOf({ fields }: Definition, { row, forms }: FoundRow): [Path, unknown][] {
-  const plain = fields.filter(({ name }) => forms.fields.get(name)?.form === 'plaintext')
-  return plain.map(({ path }) => [path, getAt(row, path)])
 }
 
 function isSealed({ rowSeal }: Definition, { row, forms }: FoundRow): boolean {
@@ -163,11 +162,7 @@ async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean
 }
 
 /** Adds to the outcomes of rows that failed because of one column the indexes of the others, by which searches find them. */
-async function indexOthers(
-  shop: Workshop,
-  found: readonly FoundRow[],
-  outcomes: readonly Outcome[],
-): Promise<Outcome[]> {
+async function indexOthers(shop: Workshop, found: readonly FoundRow[], outcomes: Outcome[]): Promise<Outcome[]> {
   const all = [...outcomes]
   const headOf = (name: string | undefined) => shop.definition.fields.find((one) => one.name === name)?.path[0]
   const failed = outcomes.map((one) =>
@@ -219,10 +214,8 @@ async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolea
   if (dry) for (const one of due) outcomes.set(one, tryReading(accepting, one))
   else {
     const rows = due.map(({ row }) => row)
-    const batches = rewrapRows({ ...deps, copyStored, readJobs }, accepting, rows, {
-      signal,
-      batchSize: Math.max(1, rows.length),
-    })
+    const options = { signal, batchSize: Math.max(1, rows.length) }
+    const batches = rewrapRows({ ...deps, copyStored, readJobs }, accepting, rows, options)
     for await (const { items } of batches) {
       for (const item of items) {
         const one = due[item.index]
@@ -292,7 +285,7 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
       return new ContentError(`it is ${stored.description}`, hint, place)
     }
     const reader = read[name]
-    const plain = reader ? await readOne(reader, { stored, row }, place) : stored
+    const plain = reader ? await readOne(() => reader(stored, row), place) : stored
     if (isEaasError(plain)) return plain
     if (isMissing(plain)) return new ContentError('its reader refused the value', 'Look at the stored value.', place)
     const library = plain === stored ? findLibrary(stored) : undefined
@@ -314,13 +307,9 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
 }
 
 /** Returns an error, or undefined where the reader refuses. @throws an SDK error that is not about this value */
-async function readOne(
-  reader: Reader,
-  { stored, row }: { stored: unknown; row: Row },
-  place: RecordPlace,
-): Promise<unknown> {
+async function readOne(read: () => unknown, place: RecordPlace): Promise<unknown> {
   try {
-    return await reader(stored, row)
+    return await read()
   } catch (error) {
     if (!isEaasError(error)) return undefined // another library's error may quote the value
     if (!ROW_ERRORS.includes(error.code)) throw error

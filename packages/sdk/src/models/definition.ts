@@ -384,8 +384,10 @@ function assertBind(bind: readonly RecordField[], fields: readonly PlacedField[]
   if (wrong) throw new InvalidInputError(`bind: ${JSON.stringify(wrong.name)} is sealed, or made by the model`)
 }
 
+type GivenFields = Readonly<Record<PropertyKey, AnyField>>
+
 /** Refuses an inherited, hidden or symbol field, which would not be sealed. @throws InvalidInputError */
-function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
+function assertNoHiddenField(fields: GivenFields): void {
   const seen: PropertyKey[] = Object.keys(fields)
   for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {
     const hidden = Reflect.ownKeys(owner).find((key) => !seen.includes(key) && memberOf(fields, owner, key)?.['~spec'])
@@ -394,11 +396,7 @@ function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): v
 }
 
 /** Does not call the accessor `__proto__`, which throws under `node --disable-proto=throw`. */
-function memberOf(
-  fields: Readonly<Record<PropertyKey, AnyField>>,
-  owner: object,
-  key: PropertyKey,
-): AnyField | undefined {
+function memberOf(fields: GivenFields, owner: object, key: PropertyKey): AnyField | undefined {
   return key === '__proto__' ? Object.getOwnPropertyDescriptor(owner, key)?.value : fields[key]
 }
 

@@ -103,10 +103,8 @@ export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }:
 function bucketOf({ name, spec: { range } }: PlacedField, value: Date | number, index: number): number {
   const bucket = typeof value === 'number' ? Math.floor(value / Object(range).step) : dateBucket(value, range)
   if (Number.isSafeInteger(bucket)) return bucket + 0 // no negative zero
-  throw new InvalidInputError('the number is too many steps from zero', 'Declare a larger step.', {
-    index,
-    field: name,
-  })
+  const place = { index, field: name }
+  throw new InvalidInputError('the number is too many steps from zero', 'Declare a larger step.', place)
 }
 
 function dateBucket(date: Date, range: unknown): number {

@@ -157,11 +157,8 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
     return jobs.find(({ field }) => field.name === name)?.parts ?? readEnvelopeAt(row, path, header, place)
   }
   binding ??= bindRow(definition, row, index)
-  const aad = rareOf(definition).sealAad(definition, parts.key_id, {
-    row,
-    binding: binding ?? new Uint8Array(0),
-    cellOf,
-  })
+  const bound = { row, binding: binding ?? new Uint8Array(0), cellOf }
+  const aad = rareOf(definition).sealAad(definition, parts.key_id, bound)
   const openable = forRow(demandAad(parts, { aad, hint: V1_HINT }, sealPlace))
   return [...jobs, { place: sealPlace, field: SEAL_FIELD, parts: openable }]
 }

@@ -38,10 +38,8 @@ export function assertPicked(definition: Definition, whole: Definition, row: Row
   const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
   const others = whole.fields.filter((field) => !isPicked(field))
   const refuse = (field: string, message: string) => {
-    throw new InvalidInputError(message, 'Give what belongs together, such as all fields of a sealed row.', {
-      index,
-      field,
-    })
+    const hint = 'Give what belongs together, such as all fields of a sealed row.'
+    throw new InvalidInputError(message, hint, { index, field })
   }
   for (const field of others) {
     assertPath(row, field.path, index)

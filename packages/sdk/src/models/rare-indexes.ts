@@ -11,14 +11,8 @@ import type { Columns, Options } from './oblivious-index.js'
 
 const loadOblivious = /* @__PURE__ */ loadOnce(() => loadPart(() => import('./oblivious-index.js')))
 const TOOLS = {
-  createPace,
-  encodeUtf8,
-  lengthPrefixed,
-  ProtocolError,
-  microtasks,
-  onAbort,
-  requestsAreIsolated,
-  together,
+  ...{ createPace, encodeUtf8, lengthPrefixed, ProtocolError },
+  ...{ microtasks, onAbort, requestsAreIsolated, together },
 }
 
 export type Tools = typeof TOOLS & { hashLocally: HashLocally; fillRandom: FillRandom }

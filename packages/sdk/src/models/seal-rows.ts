@@ -144,12 +144,7 @@ function readTexts(definition: Definition, row: Row, index: number): RowTexts {
   })
 }
 
-function findColumnTexts(
-  definition: Definition,
-  column: IndexColumn,
-  row: Row,
-  index: number,
-): ColumnTexts | undefined {
+function findColumnTexts(definition: Definition, column: IndexColumn, row: Row, index: number) {
   const makeText = column.kind === 'range' ? rareOf(definition).makeBucketText : makeFieldText
   const texts: string[] = []
   for (const field of column.fields) {
@@ -204,11 +199,8 @@ async function sealValues(
         binding &&
         ((values) => {
           const cellOf = ({ name }: PlacedField) => values[present.findIndex((field) => field.name === name)]
-          return rare.sealPlaintext(definition, keyId, {
-            row: indexesOf(definition, read[at], getValue),
-            binding,
-            cellOf,
-          })
+          const row = indexesOf(definition, read[at], getValue)
+          return rare.sealPlaintext(definition, keyId, { row, binding, cellOf })
         })
       const sealed = own
         ? envelopes.sealAllWith(own, plaintexts, makeSeal)

@@ -219,11 +219,8 @@ function readJobs(
       const place = { index: start + at, field: name }
       if (isMissing(value)) continue
       const bound = contextAt(context, row, place)
-      const parts = demandContext(
-        readEnvelope(value, place),
-        { ...demand, ...(bound !== undefined && { context: bound }) },
-        place,
-      )
+      const own = bound === undefined ? demand : { ...demand, context: bound }
+      const parts = demandContext(readEnvelope(value, place), own, place)
       jobs.push({ place, path, parts })
     }
   }

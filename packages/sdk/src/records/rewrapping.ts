@@ -27,11 +27,7 @@ const commitmentOf: Commit = (engine, dek, keyId, secret) =>
   useKeys(engine, dek, { keyId, secret }, ({ commitment }) => commitment)
 
 /** Has a DEK wrapped again under its key's current version, for the same use. */
-export type Rewrap = (
-  old: CommittedKey,
-  signal: AbortSignal | undefined,
-  options?: RewrapOptions,
-) => Promise<WrappedKey>
+export type Rewrap = (old: CommittedKey, signal?: AbortSignal, options?: RewrapOptions) => Promise<WrappedKey>
 
 /** For the use of `old`. Without `verify` this process never holds the DEK, and trusts the service's answer. */
 export async function rewrap(
@@ -94,13 +90,8 @@ export async function rewrapEnvelope(
 ): Promise<unknown> {
   const old = readEnvelope(stored)
   if (context !== undefined) readContext(old.key_id, context)
-  return withWrappedKey(
-    stored,
-    await deps.rewrap(
-      wrappedFor(old, () => deps.usesIn(context)),
-      signal,
-    ),
-  )
+  const wrapped = wrappedFor(old, () => deps.usesIn(context))
+  return withWrappedKey(stored, await deps.rewrap(wrapped, signal))
 }
 
 /** A stored envelope with another wrapped key, in its form. @throws InvalidInputError where it has no text */
@@ -110,22 +101,17 @@ export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: Wr
   return typeof stored === 'string' ? JSON.stringify(envelope) : envelope
 }
 
+type Unwrap = DecryptDekSource['unwrap']
+
 /** Returns the DEK, which the caller zeroes, or undefined if the service says that the wrapped key is not authentic. */
-async function unwrapIfAuthentic(
-  unwrap: DecryptDekSource['unwrap'],
-  wrapped: WrappedFor,
-): Promise<Uint8Array | undefined> {
+async function unwrapIfAuthentic(unwrap: Unwrap, wrapped: WrappedFor): Promise<Uint8Array | undefined> {
   return unwrap(wrapped).catch((error: unknown) => {
     if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
     throw error
   })
 }
 
-export async function unwrapsTo(
-  unwrap: DecryptDekSource['unwrap'],
-  dek: Secret,
-  wrapped: WrappedFor,
-): Promise<boolean> {
+export async function unwrapsTo(unwrap: Unwrap, dek: Secret, wrapped: WrappedFor): Promise<boolean> {
   const back = await unwrapIfAuthentic(unwrap, wrapped)
   try {
     return back !== undefined && dek.use((own) => equalInConstantTime(own, back))

@@ -61,8 +61,7 @@ export async function rewrapLine(
 }
 
 async function rewrapHeader({ rewrap }: RecordsDeps, header: StreamHeader, signal: AbortSignal | undefined) {
-  const { wrapped_key, key_version } = await rewrap(wrappedFor(header, useOfStream), signal, {
-    commit: commitOf(header.salt),
-  })
+  const commit = commitOf(header.salt)
+  const { wrapped_key, key_version } = await rewrap(wrappedFor(header, useOfStream), signal, { commit })
   return encodeStreamHeader({ ...header, wrapped_key, key_version })
 }

@@ -57,12 +57,8 @@ function createKey(call: Call, { name }: { name: string }): wire.Key {
   if (state.keys.some((key) => key.name === name)) throw new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
   if (state.keys.length >= MAX_KEYS) throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys())
   const key_id = randomId()
-  const created_at = note(call, {
-    action: 'key.create',
-    key_id,
-    key_version: 1,
-    metadata: { folder: folderOf(name), name },
-  })
+  const metadata = { folder: folderOf(name), name }
+  const created_at = note(call, { action: 'key.create', key_id, key_version: 1, metadata })
   const key: TestKey = {
     key_id,
     name,
@@ -126,11 +122,8 @@ function rotateKey(call: Call): wire.Key {
 function setRotation(call: Call, { interval_days }: { interval_days: number | null }): wire.Key {
   const key = getKey(call, call.id, 'setRotation')
   if (interval_days === null && key.interval_days === null) return viewKey(key)
-  const at = note(call, {
-    action: 'key.rotation_policy',
-    ...named(key),
-    metadata: { interval_days, interval_days_before: key.interval_days, status: key.status },
-  })
+  const metadata = { interval_days, interval_days_before: key.interval_days, status: key.status }
+  const at = note(call, { action: 'key.rotation_policy', ...named(key), metadata })
   const next_rotation_at = interval_days === null ? null : daysAfter(at, interval_days)
   return viewKey(Object.assign(key, { interval_days, next_rotation_at, updated_at: at }))
 }
