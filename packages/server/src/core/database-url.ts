@@ -71,7 +71,7 @@ const OWN_PARAMETERS: readonly string[] =
 /** The parameters that are read. The driver sends all others to the database, passwords included. */
 export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 'options', ...OWN_PARAMETERS] as const
 const CHANNEL_BINDINGS = ['disable', 'prefer', 'require'] as const
-export type ChannelBinding = (typeof CHANNEL_BINDINGS)[number]
+type ChannelBinding = (typeof CHANNEL_BINDINGS)[number]
 
 /** The parameters that have one of a few values. The server uses the host that takes writes, whatever the URL says. */
 const CHOICES: Record<string, readonly string[]> = {

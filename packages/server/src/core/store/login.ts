@@ -3,9 +3,9 @@
  * anew, so a password or a certificate that lives for an hour needs neither a signal nor a restart.
  */
 import { readFileSync } from 'node:fs'
+import { createScram, type Scram } from '@eaas/postgres/scram'
 import { ConfigError, readUrlFile } from '../config.js'
 import { type DatabaseUrl, readDatabaseUrl } from '../database-url.js'
-import { createScram, type Scram } from './scram.js'
 
 export interface Login {
   /** as at the start: it identifies the database */

@@ -5,12 +5,10 @@ import { DatabaseDeadlineError } from './deadline.js'
 
 /** Of the patched driver (packages/postgres): none of the hosts takes writes. */
 const NOT_PRIMARY = 'NOT_PRIMARY'
-/** The code of a login that ends because `channel_binding=require` cannot be met (scram.ts). */
-export const NO_CHANNEL_BINDING = 'NO_CHANNEL_BINDING'
 
 /** Codes of Node's sockets and of the driver for a connection that was never made: nothing was sent on it. */
 const NEVER_CONNECTED = /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT)$/
-/** The same for a database without the TLS or the binding that its URL requires; the first is of the patched driver. */
+/** The same for a database without the TLS or the binding that its URL requires (packages/postgres). */
 const NOT_SECURED = /^(?:NO_TLS|NO_CHANNEL_BINDING)$/
 /** Codes for a connection that may have been lost. */
 const LOST = /^(?:ECONNRESET|EPIPE|ETIMEDOUT|CONNECTION_(?:CLOSED|DESTROYED|ENDED)|NOT_PRIMARY)$/

@@ -5,9 +5,10 @@
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import type { ChannelBinding } from '../database-url.js'
 import { saslPrep } from './saslprep.js'
-import { NO_CHANNEL_BINDING } from './unreachable.js'
+
+/** Whether a login is bound to the connection, as by libpq's parameter `channel_binding`. */
+export type ChannelBinding = 'disable' | 'prefer' | 'require'
 
 /** For the patched driver (23-scram-as-in-libpq.diff). */
 export interface Scram {
@@ -62,7 +63,7 @@ function bindChannel(mode: ChannelBinding, socket: Socket, mechanisms: readonly 
 
 function unbound(why: string): Error {
   const error = new Error(`the database cannot be bound to its certificate: ${why}`)
-  return Object.assign(error, { code: NO_CHANNEL_BINDING })
+  return Object.assign(error, { code: 'NO_CHANNEL_BINDING' })
 }
 
 /** Algorithms of signatures, in hexadecimal DER, and their hashes. MD5 and SHA-1 count as SHA-256 (RFC 5929 4.1). */
