@@ -133,10 +133,13 @@ async function isFile(path: string): Promise<boolean> {
   return found?.isFile() === true
 }
 
+/** The newest that an export is linked to, so that its line stays below 16 MiB (export.md 1). */
+const MOST_LINKED = 4_096
+
 /** Reads the entries of the installation's log that a file of checkpoints names. @throws CheckpointError if none */
 export async function readGivenIds(file: string): Promise<number[]> {
   return readAs(file, ({ notes }) => {
-    const ids = new audit.KeptIds()
+    const ids = new audit.KeptIds(MOST_LINKED)
     ids.add(notes.toReversed())
     if (ids.all().length === 0) {
       throw new audit.CheckpointError(
