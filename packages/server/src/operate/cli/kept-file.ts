@@ -133,8 +133,8 @@ async function isFile(path: string): Promise<boolean> {
   return found?.isFile() === true
 }
 
-/** The newest that an export is linked to, so that its line stays below 16 MiB (export.md 1). */
-const MOST_LINKED = 4_096
+/** So many proofs, of 2 KB in a tree of 2^26 entries, are in a line of less than 16 MiB (export.md 1). */
+const MOST_LINKED = 8_192
 
 /** Reads the entries of the installation's log that a file of checkpoints names. @throws CheckpointError if none */
 export async function readGivenIds(file: string): Promise<number[]> {
