@@ -2,7 +2,7 @@
 """Verifies an export of an EaaS audit log from the file and a public key alone.
 
 Written from export.md, proof.md, checkpoint.md, key-change.md, chain.md, tree.md and cosignature.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
-compared with each checkpoint that was given, except those that were signed after it and are of a later entry; 1: not valid; 2: not understood; 3: the verification could not complete, because a file
+compared with each checkpoint that was given; 1: not valid; 2: not understood; 3: the verification could not complete, because a file
 cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: a
 checkpoint could not be compared; 6: only the file itself vouches for the key, or a statement of the key that was given.
 """
@@ -592,7 +592,7 @@ class KeptNoteError(Exception):
 
 
 class Kept:
-    """A checkpoint that was kept. `state`: agrees, contradicts, later (signed after the export, of an entry behind its end), or None: not compared."""
+    """A checkpoint that was kept. `state`: agrees, contradicts, or None: not compared, such as one signed after the export of an entry behind its end."""
 
     def __init__(self, note, tenant):
         self.owner, self.id, self.h, self.time = parse(note)
@@ -662,7 +662,7 @@ class Comparison:
             end, at, states, compared = (head[0], signed_at, [], False) if known.is_own else shown or (float("inf"), "", [], False)
             same = [state for state in ([head] if known.is_own else states) if state[0] == known.id]
             if known.id > end:
-                known.state = "contradicts" if known is self.named or known.time <= at else "later"
+                known.state = "contradicts" if known is self.named or known.time <= at else None
             elif any(state[1] != known.h for state in same):
                 known.state = "contradicts"
             elif same and compared:
@@ -681,7 +681,7 @@ class Comparison:
             no_entry = f", and {NO_ENTRY}"
             demand(not known.is_own, f"entry {known.id} is not the one of the checkpoint of {known.time}: {ANOTHER_LOG}{why or no_entry}")
             demand(False, f"entry {known.id} of the installation's log is not that of the checkpoint of {known.time}: {ANOTHER_LOG}{why}")
-        silent, entries = [known for known in self.kept if known.state in (None, "later")], {}
+        silent, entries = [known for known in self.kept if known.state is None], {}
         for known in silent:
             entries.setdefault((known.owner, known.id), []).append(known)
         for known in entries.values():

@@ -19,8 +19,7 @@ export const UNTRUSTED_KEY = 6
 
 export const EXIT_CODES = `
 Exit codes:
-  0  valid and whole, signed by the key that was given, and compared with each checkpoint that was given, except those
-     that were signed after the export and are of a later entry
+  0  valid and whole, signed by the key that was given, and compared with each checkpoint that was given
   1  not valid
   2  usage error
   3  verification could not complete

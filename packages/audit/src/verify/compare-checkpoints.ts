@@ -51,12 +51,11 @@ export interface Comparison {
   counted: ComparedCheckpoints
 }
 
-/** `later`: of an entry after the end, and signed after the export, which therefore says nothing about it */
-type State = 'agrees' | 'contradicts' | 'later'
+type State = 'agrees' | 'contradicts'
 
 interface Kept extends Checkpoint {
   note: string
-  /** undefined until it is compared */
+  /** undefined until it is compared: an export says nothing about one of a later entry that was signed after it */
   state?: State
 }
 
@@ -135,10 +134,10 @@ export class CheckpointComparison {
     const excused = wrong.filter((kept) => this.#isExcused(kept))
     const [first] = wrong.filter((kept) => !excused.includes(kept)).sort((a, b) => this.#order(a, b))
     if (first) throw this.#unsignedError(first) ?? this.#faultOf(first, end, installation)
-    const silent = this.#kept.filter(({ state }) => state === undefined || state === 'later')
+    const silent = this.#kept.filter(({ state }) => state === undefined)
     for (const kept of byEntry(silent)) this.#assertOneHash(kept)
     const unparsed = this.#given - this.#kept.length
-    const unused = this.#kept.find(({ state }) => state === undefined)
+    const [unused] = silent
     const agreeing = this.#named.state === 'agrees' ? this.#named : undefined
     return {
       named: unused ?? this.#named,
@@ -195,8 +194,8 @@ export class CheckpointComparison {
   }
 
   // A checkpoint signed after the export may be of an entry written since.
-  #stateBehind(kept: Kept, signed_at: string): State {
-    return kept === this.#named || kept.created_at <= signed_at ? 'contradicts' : 'later'
+  #stateBehind(kept: Kept, signed_at: string): State | undefined {
+    return kept === this.#named || kept.created_at <= signed_at ? 'contradicts' : undefined
   }
 
   /** Whether an operator accepted the loss: this is the log's own word, so it never excuses the newest checkpoint. */

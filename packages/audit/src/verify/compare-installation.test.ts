@@ -126,7 +126,7 @@ describe('a checkpoint of the installation beside another one', () => {
     expect(await verified(exportOf(log, 19, anchored), kept(stranger))).toMatchObject({ code: 5 })
   })
 
-  it('is not used if it is not linked, though a newer one agrees, but may be signed after the export', async () => {
+  it('is not used if it is not linked, or was signed after the export, though another one agrees', async () => {
     const exported = exportOf(log, 19, { installation, anchor: 5, linked: [2, 3] })
     const older = [noteOf(at(log, 5), 5), noteOf(at(installation, 2), 7), noteOf(at(early, 3), 6)]
     const agreeing = noteOf(at(installation, 5), 12)
@@ -140,9 +140,10 @@ describe('a checkpoint of the installation beside another one', () => {
       text: expect.stringMatching(/^UNUSED .* of entry 2 of the installation.*\ncheckpoints 1 of 4 could not/m),
     })
     const grown = installationOf([{ on: 20 }], installation)
-    expect(await verified(exported, linesOf(...older, agreeing, noteOf(at(grown, 6), 20)))).toMatchObject({ code: 0 })
-    const cosigned = cosignedLine(installation, 12) + cosignedLine(grown, 20)
+    expect(await verified(exported, linesOf(...older, agreeing, noteOf(at(grown, 6), 20)))).toMatchObject({ code: 5 })
+    const cosigned = cosignedLine(installation, 12)
     expect(await verified(exported, cosigned, BY_WITNESS)).toMatchObject({ code: 0 })
+    expect(await verified(exported, cosigned + cosignedLine(grown, 20), BY_WITNESS)).toMatchObject({ code: 5 })
   })
 
   it('says what to leave out if a newer one of that log agrees: an operator may have accepted the rollback', async () => {

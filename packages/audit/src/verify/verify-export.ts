@@ -52,7 +52,7 @@ export interface ExportVerdict {
    * one that signed. A thief of the given key can write such a statement too
    */
   key_changes?: KeyChange[]
-  /** if checkpoints were given: whether all were compared that were not signed after the file, of a later entry */
+  /** if checkpoints were given: whether all were compared */
   checkpoint_compared?: boolean
   /** the checkpoint that was given, once its signature was verified; or the newest one that could not be compared */
   checkpoint?: KeptStatement
