@@ -272,17 +272,22 @@ describe('a thief with the earlier signing key', () => {
     expect(await exportedBy(service.services)).toContain('"installation":')
     const thief = signingKeyOf(createSecretKey(randomBytes(32)))
     const told = JSON.stringify({ key_change: signKeyChange(thief, stolen, new Date().toISOString()) })
-    await sql`update audit_log set action = 'installation.secrets_rotate', metadata = ${told}
-      where tenant_id = ${INSTALLATION_ID} and id = 1`
+    const [first] = await sql`select action, metadata from audit_log where tenant_id = ${INSTALLATION_ID} and id = 1`
+    const edit = (action: string, metadata: string) =>
+      sql`update audit_log set action = ${action}, metadata = ${metadata} where tenant_id = ${INSTALLATION_ID} and id = 1`
+    await edit('installation.secrets_rotate', told)
     const row = await findInstance(sql)
     if (!row) throw new Error('there is no installation')
     // As a process reads it that starts now.
     const signingKey = await InstallationKey.open(sql, storeKeys, row)
     expect(signingKey.publicKeys).toEqual([encodePublicKey(thief), before, now()])
     const services = { ...service.services, signingKey }
-    const text = await exportedBy(services)
-    expect(text).not.toMatch(/"installation":|^\{"anchor"/m)
-    expect(await verify(Buffer.from(text), { publicKey: now() })).toMatchObject({ valid: true })
-    await expect(exportedBy(services, [1])).rejects.toMatchObject({ code: 'E_STATE' })
+    for (const isPutBack of [false, true]) {
+      if (isPutBack) await edit(first?.action, first?.metadata)
+      const text = await exportedBy(services)
+      expect(text).not.toMatch(/"installation":|^\{"anchor"/m)
+      expect(await verify(Buffer.from(text), { publicKey: now() })).toMatchObject({ valid: true })
+      await expect(exportedBy(services, [1])).rejects.toMatchObject({ code: 'E_STATE' })
+    }
   })
 })
