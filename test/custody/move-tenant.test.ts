@@ -4,18 +4,25 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
+import { readTreeKey, signTree } from '../../packages/audit/src/formats/tree.js'
+import { keepTree } from '../../packages/audit/src/formats/witnessed.js'
 import { joinExports } from '../../packages/audit/src/verify/join-exports.js'
+import { readKept } from '../../packages/audit/src/verify/kept-checkpoint.js'
 import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
+import { verifyCompared } from '../../packages/audit/src/verify/verify-compared.js'
 import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
 import { readAuditCheckpoint, verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
 import { rotateKey } from '../../packages/server/src/core/api/key-rotation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { findHead } from '../../packages/server/src/core/store/audit.js'
 import { createWitnessEmitter } from '../../packages/server/src/guard/jobs/emit-checkpoints.js'
+import { createTreeReader } from '../../packages/server/src/guard/operations/proven-tree.js'
 import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { closeForMove } from '../../packages/server/src/operators/tenants.js'
 import { anchor, compare, coveredHead, invalid } from '../audit/installation/installation-scene.js'
+import { WITNESS, witnessed } from '../support/audit/anchored-export.js'
 import { providerOf, rotateAged } from '../support/custody/rotation.js'
 import { backend } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
@@ -29,6 +36,7 @@ const ADDRESS = 'https://other.example.org'
 let here: Service
 let there: Service
 let owner: Caller
+let third: Service
 let tenant_id: string
 let key_id: string
 /** a data key, and how it was wrapped before the move */
@@ -54,6 +62,25 @@ const pair = (from = here, to = there) => ({ from: from.services, to: to.service
 async function move(from = here, to = there): Promise<void> {
   await moveTenant(pair(from, to), { address: ADDRESS, learnSeconds: 0 })
   await to.refreshStoreKeys()
+}
+const onwards = () => move(there, third)
+/** The key that signs there is replaced before the tenant arrives, and again after. */
+async function replaced(): Promise<void> {
+  for (const moving of [move, async () => undefined]) {
+    await rotateAged(there, { provider: providerOf(OTHER_ROOT_KEY) })
+    await there.refreshStoreKeys()
+    await moving()
+  }
+}
+/** What a witness that cosigned the log of an installation as it is makes of its line in the checkpoint file. */
+async function cosigned({ services }: Service): Promise<string> {
+  const { sql, signingKey, installationKey } = services
+  const head = await findHead(sql, INSTALLATION)
+  if (!head) throw new Error('there is no head')
+  const tree = await createTreeReader()(sql, head, { auditKey: installationKey })
+  const { checkpoint } = await performAsSystem(services, INSTALLATION, readAuditCheckpoint())
+  const note = witnessed(signTree(signingKey, tree, signingKey.publicKeys[0]))
+  return `${JSON.stringify({ checkpoint, tree: keepTree(note, tree) })}\n`
 }
 const by = (service: Service) => service.caller(owner.secret)
 const unwrap = (service: Service) => by(service).call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key })
@@ -198,16 +225,49 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     expect([...here.alarms, ...there.alarms]).toEqual([])
   })
 
-  it('is exported without links to checkpoints of either installation, and cannot be linked to them', async () => {
-    for (let more = 0; more < 3; more++) await anchor(there, { evenIfSame: true })
-    await move()
-    expect(await anchor(there)).toBe(true)
-    const file = await exported(there, { withAnchor: true, toLink: { known: [1, 2], demanded: [] } })
-    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey: publicKeyOf(there) })).toMatchObject({
-      valid: true,
+  it.each([
+    ['once', async () => move(), () => there],
+    ['to and then on from another one', async () => move().then(onwards), () => third],
+    [
+      'and back',
+      async () =>
+        move()
+          .then(() => rotateAged(here))
+          .then(() => move(there, here)),
+      () => here,
+    ],
+    ['to one whose key was replaced before and is after', async () => replaced(), () => there],
+  ])('agrees with checkpoints that the new installation and its witness signed, moved %s', async (_, moving, whose) => {
+    const tenantNote = (await performAsSystem(here.services, tenant_id, readAuditCheckpoint())).checkpoint
+    third = await startService()
+    onTestFinished(third.close)
+    await moving()
+    const service = whose()
+    await service.refreshStoreKeys()
+    const { services } = service
+    expect(await anchor(service)).toBe(true)
+    const { checkpoint } = await performAsSystem(services, INSTALLATION, readAuditCheckpoint())
+    const head = await findHead(services.sql, INSTALLATION)
+    const seen = await cosigned(service)
+    await anchor(service, { evenIfSame: true })
+    const toLink = { known: [], demanded: [head?.last_id ?? 0] }
+    const file = await exported(service, { withAnchor: true, toLink })
+    const compared = (kept: string, witnesses?: string[]) =>
+      verifyCompared(splitLines([Buffer.from(file)]), {
+        publicKey: publicKeyOf(service),
+        kept: readKept([{ name: 'kept', text: kept }]),
+        witnesses,
+        tree: readTreeKey(services.signingKey.publicKeys[0]).name,
+      })
+    for (const [kept, witnesses] of [[checkpoint], [seen, [WITNESS]], [tenantNote]] as const) {
+      const { verdict } = await compared(kept, witnesses && [...witnesses])
+      expect(verdict).toMatchObject({ valid: true, whole: true, trusted_key: true, checkpoint_compared: true })
+    }
+    const foreign = (whose() === here ? there : here).services
+    const other = await performAsSystem(foreign, INSTALLATION, readAuditCheckpoint())
+    expect((await compared(checkpoint + other.checkpoint)).verdict).toMatchObject({
+      ...{ valid: true, checkpoint_compared: false, unused: 'unsigned' },
     })
-    const demanded = exported(there, { withAnchor: true, toLink: { known: [], demanded: [1] } })
-    await expect(demanded).rejects.toMatchObject({ code: 'E_STATE' })
   })
 
   it('keeps its secrets through a rotation of the store key on either side', async () => {

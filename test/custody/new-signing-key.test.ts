@@ -3,6 +3,7 @@ import { createSecretKey, randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { readTreeKeys } from '../../packages/audit/src/formats/tree.js'
 import {
@@ -19,9 +20,12 @@ import {
 } from '../../packages/audit/src/index.js'
 import { signingKeyOf } from '../../packages/audit/src/node/signing-key.js'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
+import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
 import { openSecret } from '../../packages/server/src/core/crypto/key-hierarchy.js'
+import { InstallationKey } from '../../packages/server/src/core/runner/installation-key.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findInstance } from '../../packages/server/src/core/store/instance.js'
+import { anchorNow } from '../../packages/server/src/guard/anchor-heads.js'
 import { createWitnessRound } from '../../packages/server/src/guard/jobs/ask-witnesses.js'
 import { createCheckpointEmitter } from '../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { readKeptFile } from '../../packages/server/src/guard/watch/kept-witnesses.js'
@@ -252,5 +256,38 @@ describe('a thief with the earlier signing key', () => {
     const { code, stderr } = await runAuditCommand(['verify', path, '--public-key', now(), '--checkpoint', file])
     expect(code).not.toBe(0)
     expect(stderr).toContain('was replaced by two')
+  })
+
+  it('has no export state a key of theirs, though they can write to the database', async () => {
+    await rotateAged(service)
+    await anchorNow(service.services, { evenIfSame: true })
+    const { sql, storeKeys } = service.services
+    const exportedBy = async (services: Service['services'], demanded: number[] = []) => {
+      const scope = { withAnchor: true, toLink: { known: [], demanded } }
+      let text = ''
+      for await (const chunk of await performAsSystem(services, acme.tenant.tenant_id, exportAudit(scope)))
+        text += chunk
+      return text
+    }
+    expect(await exportedBy(service.services)).toContain('"installation":')
+    const thief = signingKeyOf(createSecretKey(randomBytes(32)))
+    const told = JSON.stringify({ key_change: signKeyChange(thief, stolen, new Date().toISOString()) })
+    const [first] = await sql`select action, metadata from audit_log where tenant_id = ${INSTALLATION_ID} and id = 1`
+    const edit = (action: string, metadata: string) =>
+      sql`update audit_log set action = ${action}, metadata = ${metadata} where tenant_id = ${INSTALLATION_ID} and id = 1`
+    await edit('installation.secrets_rotate', told)
+    const row = await findInstance(sql)
+    if (!row) throw new Error('there is no installation')
+    // As a process reads it that starts now.
+    const signingKey = await InstallationKey.open(sql, storeKeys, row)
+    expect(signingKey.publicKeys).toEqual([encodePublicKey(thief), before, now()])
+    const services = { ...service.services, signingKey }
+    for (const isPutBack of [false, true]) {
+      if (isPutBack) await edit(first?.action, first?.metadata)
+      const text = await exportedBy(services)
+      expect(text).not.toMatch(/"installation":|^\{"anchor"/m)
+      expect(await verify(Buffer.from(text), { publicKey: now() })).toMatchObject({ valid: true })
+      await expect(exportedBy(services, [1])).rejects.toMatchObject({ code: 'E_STATE' })
+    }
   })
 })

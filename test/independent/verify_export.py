@@ -2,8 +2,8 @@
 """Verifies an export of an EaaS audit log from the file and a public key alone.
 
 Written from export.md, proof.md, checkpoint.md, key-change.md, chain.md, tree.md and cosignature.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
-compared with the checkpoint if one was given; 1: not valid; 2: not understood; 3: the verification could not complete, because a file
-cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: the
+compared with each checkpoint that was given; 1: not valid; 2: not understood; 3: the verification could not complete, because a file
+cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: a
 checkpoint could not be compared; 6: only the file itself vouches for the key, or a statement of the key that was given.
 """
 import argparse, base64, datetime, hashlib, json, os, re, sys
@@ -16,7 +16,7 @@ except ImportError:
 INTEGER, STRING = "(0|[1-9][0-9]{0,15})", r'("(?:[^"\\\0-\x1f]|\\["\\bfnrt]|\\u00(?:0[1-7be-f]|1[0-9a-f]))*")'
 UUID, HASH = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", '"([0-9a-f]{64})"'
 TIME = r"[0-9]{4}(?:-[0-9]{2}){2}T(?:[0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z"
-HEADER = re.compile(f'{{"format":"eaas/audit/export/v1","tenant_id":"({UUID})","after_id":{INTEGER},"after_hash":{HASH}(?:,"key_changes":\\[({STRING[1:-1]}(?:,{STRING[1:-1]})*)\\])?}}\n')
+HEADER = re.compile(f'{{"format":"eaas/audit/export/v1","tenant_id":"({UUID})","after_id":{INTEGER},"after_hash":{HASH}(?:,"key_changes":\\[({STRING[1:-1]}(?:,{STRING[1:-1]})*)\\])?(?:,"installation":{STRING})?}}\n')
 ENTRY_TEXT = (f'{{"id":{INTEGER},"action":{STRING},"key_id":(null|"{UUID}"),"key_version":(null|{INTEGER[1:-1]}),'
               f'"actor":{STRING},"ip_address":(null|{STRING[1:-1]}),"metadata":(null|{STRING[1:-1]}),'
               f'"created_at":("{TIME}"),"hash":{HASH}}}')
@@ -35,6 +35,8 @@ END = "([1-9][0-9]{0,15})\n(.+)\n"
 NOTES = {kind: re.compile(f"(eaas/audit/{kind}/v1\n({UUID})\n{ends}({TIME})\n)\n\u2014 eaas-audit (.+)\n")
          for kind, ends in (("checkpoint", END), ("stretch", END + END))}
 ENTRIES = re.compile(f"(eaas/audit/entries/v1\n({UUID})\n{INTEGER}\n([1-9][0-9]{{0,15}})\n(.+)\n({TIME})\n)\n\u2014 eaas-audit (.+)\n")
+INSTALLATION_KEYS = re.compile("(eaas/audit/installation/v1\n((?:.+\n)+))\n\u2014 eaas-audit (.+)\n")
+MOST_KEYS = 10_000
 KEY_CHANGE = re.compile(f"eaas/audit/key-change/v1\n(.+)\n(.+)\n({TIME})\n")
 SIGNATURE = re.compile("\u2014 ([^\\s\u0085+]+) ([A-Za-z0-9+/]+={0,2})")
 TREE = re.compile("(eaas/audit/tree/v1/[0-9a-f]{32})\n([1-9][0-9]{0,15})\n(.+)\n")
@@ -104,6 +106,20 @@ def follow(notes):
 
 def keys_of(changes):
     return [change["from"] for change in changes[:1]] + [change["to"] for change in changes]
+
+
+def read_installation(note):
+    """The keys of an installation, oldest first, which the last one signed (key-change.md 7)."""
+    keys = read(INSTALLATION_KEYS, note, "a statement of an installation's keys")[1].split("\n")[:-1]
+    demand(len(keys) <= MOST_KEYS and len(set(keys)) == len(keys), "there are too many keys, or one of them twice")
+    for public_key in keys:
+        read_key(public_key)
+    open_note(INSTALLATION_KEYS, note, keys[-1], "a statement of an installation's keys")
+    return keys
+
+
+def tree_name(first):
+    return "eaas/audit/tree/v1/" + hashlib.sha256(read_key(first)[1][1:]).digest()[:16].hex()
 
 
 def read_note(note, public_keys, kind="checkpoint"):
@@ -179,7 +195,7 @@ def read_witness_key(text):
 
 def read_tree(note, public_keys, first):
     """The size and the root that the installation signed (tree.md), the text, and the lines of signatures."""
-    origin = "eaas/audit/tree/v1/" + hashlib.sha256(read_key(first)[1][1:]).digest()[:16].hex()
+    origin = tree_name(first)
     text, _, signatures = note.rpartition("\n\n")
     text, lines = text + "\n", signatures.split("\n")
     demand(lines.pop() == "", "the last line is not ended")
@@ -212,13 +228,13 @@ def find_witnessed(kept, public_key, witnesses, export):
     """The newest such checkpoint, and the proof beside it; one that was not signed after the export of an entry behind the end of its log comes first."""
     demand(public_key, "witnesses need the public key that the checkpoint is checked by")
     header, end, time = read_beginning(export)
-    changes = json.loads(f"[{header[4]}]") if header and header[4] else []
-    keys = keys_of(follow(changes)) or [public_key]
+    demand(header and header[5], "the export does not state the keys of its installation")
+    keys = read_installation(json.loads(header[5]))
     found, fault = [], "there is no checkpoint of the installation's log"
     for text in kept.split("\n"):
         try:
             line = json.loads(text)
-            found.append(read_witnessed(line, keys if public_key in keys else [public_key], witnesses))
+            found.append(read_witnessed(line, keys, witnesses))
         except (KeyError, TypeError, ValueError, InvalidSignature) as error:
             fault = str(error) or "a signature does not verify"
     demand(found, f"no checkpoint that these witnesses cosigned: {fault}")
@@ -576,7 +592,7 @@ class KeptNoteError(Exception):
 
 
 class Kept:
-    """A checkpoint that was kept. `state`: agrees, contradicts, later (signed after the export, of an entry behind its end), or None: not compared."""
+    """A checkpoint that was kept. `state`: agrees, contradicts, or None: not compared, such as one signed after the export of an entry behind its end."""
 
     def __init__(self, note, tenant):
         self.owner, self.id, self.h, self.time = parse(note)
@@ -586,23 +602,29 @@ class Kept:
 class Comparison:
     """Every checkpoint that was kept of the log and of the installation's (export.md 6): none may contradict the file."""
 
-    def __init__(self, named, notes, tenant, keys):
+    def __init__(self, named, notes, tenant, keys, installation):
         notes = list(dict.fromkeys([*([] if named is None else [named]), *notes]))
         kept = [Kept(note, tenant) for note in notes if parsed(note)]
-        self.given, self.keys, self.accepted = len(notes), keys, []
+        self.given, self.keys, self.installation, self.accepted = len(notes), keys, installation, []
         self.kept = sorted((known for known in kept if known.owner in (tenant, INSTALLATION)), key=lambda known: (known.time, known.id), reverse=True)
         # By default the newest of the log, or else the newest of the installation that is signed: another's logs have the same id.
         named_first = sorted(self.kept, key=lambda known: (
-            known.note != named, not known.is_own, known.owner == INSTALLATION and not is_signed(known.note, keys)))
+            known.note != named, not known.is_own, known.owner == INSTALLATION and not is_signed(known.note, installation)))
         self.named = next(iter(named_first), None)
         demand(self.named or not notes, "none of the checkpoints is of this tenant or of the installation")
         demand(not self.named or named is None or self.named.note == named, "the checkpoint belongs to another tenant")
         if self.named:
-            read_note(self.named.note, keys)
+            read_note(self.named.note, self.keys_of(self.named))
         self.left = {}
         for known in self.kept:
             if known.is_own:
                 self.left.setdefault(known.id, []).append(known)
+
+    def keys_of(self, kept):
+        return self.installation if kept.owner == INSTALLATION else self.keys
+
+    def is_signed(self, kept):
+        return is_signed(kept.note, self.keys_of(kept))
 
     def compare(self, id_, hash_):
         """Whether the named one contradicts this entry."""
@@ -627,31 +649,30 @@ class Comparison:
                           "Give a checkpoint from after that too: if the log agrees with it, this one counts as of a lost entry") or ""
 
     def agrees(self, kept):
-        return kept.state == "agrees" and is_signed(kept.note, self.keys)
+        return kept.state == "agrees" and self.is_signed(kept)
 
     def joins(self, id_):
         return any(known.id == id_ and known.is_own and self.agrees(known) for known in self.kept)
 
     def judge(self, head, signed_at, shown):
         """`shown`: the end of the installation's log, its time, the entries that the file shows of it, and whether the anchor was compared."""
-        self.has_anchor = shown is not None
         for known in self.kept:
             if known.state:
                 continue
             end, at, states, compared = (head[0], signed_at, [], False) if known.is_own else shown or (float("inf"), "", [], False)
             same = [state for state in ([head] if known.is_own else states) if state[0] == known.id]
             if known.id > end:
-                known.state = "contradicts" if known is self.named or known.time <= at else "later"
+                known.state = "contradicts" if known is self.named or known.time <= at else None
             elif any(state[1] != known.h for state in same):
                 known.state = "contradicts"
             elif same and compared:
                 known.state = "agrees"
-            if known.state and not known.is_own and not is_signed(known.note, self.keys):
+            if known.state and not known.is_own and not self.is_signed(known):
                 known.state = None  # another installation's, in the same file
         lost = [known for known in self.kept if known.state == "contradicts" and self.is_excused(known)]
         wrong = [known for known in self.kept if known.state == "contradicts" and known not in lost]
         for known in sorted(wrong, key=lambda known: (not known.is_own, known.id)):
-            if not is_signed(known.note, self.keys):
+            if not self.is_signed(known):
                 raise KeptNoteError(f"the checkpoint of {known.time} contradicts the export at entry {known.id}, but its own signature is not that of the given key")
             end, at = (head[0], signed_at) if known.is_own else shown[:2]
             is_newer = any(not other.is_own and self.agrees(other) and (other.time, other.id) > (known.time, known.id) for other in self.kept)
@@ -660,13 +681,13 @@ class Comparison:
             no_entry = f", and {NO_ENTRY}"
             demand(not known.is_own, f"entry {known.id} is not the one of the checkpoint of {known.time}: {ANOTHER_LOG}{why or no_entry}")
             demand(False, f"entry {known.id} of the installation's log is not that of the checkpoint of {known.time}: {ANOTHER_LOG}{why}")
-        silent, entries = [known for known in self.kept if known.state in (None, "later")], {}
+        silent, entries = [known for known in self.kept if known.state is None], {}
         for known in silent:
             entries.setdefault((known.owner, known.id), []).append(known)
         for known in entries.values():
             if len({kept.h for kept in known}) == 1:
                 continue
-            one, *others = [kept for kept in known if not self.find(kept) and is_signed(kept.note, self.keys)] or [None]
+            one, *others = [kept for kept in known if not self.find(kept) and self.is_signed(kept)] or [None]
             for other in others:
                 where = f": {ANOTHER_LOG}, and {NO_ENTRY}" if one.is_own else f" of the installation's log: {ANOTHER_LOG}{LEAVE_OUT}"
                 demand(other.h == one.h, f"the checkpoints of {other.time} and of {one.time} state different hashes of entry {one.id}{where}")
@@ -678,10 +699,8 @@ class Comparison:
         return self.find(kept) is not None and any((known.is_own or known is self.named) and self.agrees(known) for known in newer)
 
     def unused(self):
-        """The newest that could not be compared, if none that agrees was signed as late. Without an anchor, none of the installation can be."""
-        newest = next((known.time for known in self.kept if self.agrees(known)), None)
-        return next((known for known in self.kept
-                     if newest is not None and known.state is None and (self.has_anchor or known.is_own) and known.time > newest and is_signed(known.note, self.keys)), None)
+        """The newest that could not be compared."""
+        return next((known for known in self.kept if known.state is None), None)
 
 
 def is_signed(note, keys):
@@ -696,18 +715,23 @@ def view(kept):
     return {"tenant_id": kept.owner, "id": kept.id, "hash": base64.b64encode(kept.h).decode(), "signed_at": kept.time}
 
 
-def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=None):
+def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=None, tree=None):
     """Reads a binary file to its end; returns the verdict, which says why and at which line where it is not valid."""
     verdict, line, refused = {"valid": False, "verified_entries": 0}, 1, None
     try:
-        tenant, after_id, after_hash, notes = read(HEADER, file.readline(MAX_LINE_BYTES).decode(), "the header of an export")
+        tenant, after_id, after_hash, notes, stated = read(HEADER, file.readline(MAX_LINE_BYTES).decode(), "the header of an export")
         last_id, last, time, purge = int(after_id), bytes.fromhex(after_hash), "", None
         demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
         changes = follow(json.loads(f"[{notes or ''}]"))
         keys = keys_of(changes)
         demand(not keys or public_key in (None, *keys), "the export is of an installation whose signing keys do not include the one given")
         demand(public_key or checkpoint is None and not checkpoints, "a checkpoint needs the public key that it is checked by")
-        comparison = Comparison(checkpoint, checkpoints or [], tenant, keys or public_key)
+        installation = read_installation(json.loads(stated)) if stated else []
+        demand(installation or tenant != INSTALLATION, "the first line does not state the keys of the installation")
+        if installation:
+            verdict.update(tree=tree_name(installation[0]), trusted_tree=tree is not None)
+        demand(tree in (None, verdict.get("tree")), "the tree of the installation is another than the one given")
+        comparison = Comparison(checkpoint, checkpoints or [], tenant, keys or public_key, installation or keys or public_key)
         if comparison.named:
             verdict["checkpoint"] = view(comparison.named)
         anchor, links = None, None
@@ -726,6 +750,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
                 break
             if text.startswith('{"anchor"'):
                 demand(not anchor and last_id == verdict["after_id"], "an anchor stands before the entries, once")
+                demand(installation, "the first line does not state the keys of the installation")
                 anchor = read_anchor(text, tenant)
                 verdict["anchor"] = anchor[3]
                 continue
@@ -749,6 +774,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")
         note, signer, entries = (text and json.loads(text) for text in rest)
+        demand(not installation or installation[-1] == signer, "another key than the one that signed the export states the keys of the installation")
         demand(not keys or keys[-1] == signer, "the statements about new signing keys do not lead to the key that signed the export")
         demand(keys or public_key in (None, signer), "the export names a different public key from the one given")
         owner, ends, signed_at = read_note(note, signer, kind)
@@ -773,22 +799,23 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
             demand((owner, states[0]) == (INSTALLATION, position), "what is signed does not agree with the anchor")
             size = states[-1][0]
             for id_, hash_, nodes in links and [(*position, links[1]), *links[2]] or []:
-                size, root, _, lines = read_tree(links[0], [signer], [*keys, signer][0])
+                size, root, _, lines = read_tree(links[0], [signer], installation[0])
                 demand(len(lines) == 1, "the tree has more than the signature of the log")
                 demand(size == states[-1][0], "the tree is not that of the installation's log that was signed")
                 demand(root_of(hash_, id_ - 1, size, nodes) == root, f"the tree of the installation's log does not hold entry {id_}")
             demand(covered[0] <= head[0], f"the log ends before the anchor, which covers {covered[0]} entries")
             shown = size, at, states + [link[:2] for link in links[2]] if links else states, report["compared"]
         if comparison.named and not refused:
-            counted, named = comparison.judge(head, signed_at, shown), comparison.unused() or comparison.named
-            compared = named is comparison.named and comparison.agrees(named)
+            counted, first = comparison.judge(head, signed_at, shown), comparison.named
+            named = comparison.unused() or first
+            compared = named is first and comparison.agrees(first) and comparison.given == len(comparison.kept)
             verdict.update({"checkpoints": counted} if counted["given"] > 1 else {}, checkpoint=view(named), checkpoint_compared=compared)
-            if compared and not named.is_own:
-                linked = next((nodes for id_, _, nodes in (links[2] if links else []) if id_ == named.id), None)
-                is_shown = tree_proof is not None and linked is not None and named.id != position[0]
-                demand(not is_shown or left_nodes(named.id - 1, size, linked) == tree_proof,
-                       f"the tree of the installation's log does not continue the one that witnesses cosigned at entry {named.id}: the log was rewritten")
-                report["vouched"] = named.id == position[0] or is_shown and position[0] < named.id
+            if comparison.agrees(first) and not first.is_own:
+                linked = next((nodes for id_, _, nodes in (links[2] if links else []) if id_ == first.id), None)
+                is_shown = tree_proof is not None and linked is not None and first.id != position[0]
+                demand(not is_shown or left_nodes(first.id - 1, size, linked) == tree_proof,
+                       f"the tree of the installation's log does not continue the one that witnesses cosigned at entry {first.id}: the log was rewritten")
+                report.update({"vouched": first.id == position[0] or is_shown and position[0] < first.id} if compared else {})
         line += 1
         demand(not file.read(1), "there is something after the trailer")
     except (ValueError, InvalidSignature) as fault:
@@ -817,6 +844,7 @@ if __name__ == "__main__":
     parser.add_argument("--public-key", metavar="KEY", help="eaas-audit+..., or a file that holds it")
     parser.add_argument("--checkpoint", metavar="FILE", help="a checkpoint that was kept")
     parser.add_argument("--witness", metavar="KEY", action="append", help="a witness that must have cosigned the checkpoint, in a file of the server's lines")
+    parser.add_argument("--tree", metavar="NAME", help="what eaas audit public-key --tree printed")
     args = parser.parse_args()
     witnesses = []
     for text in args.witness or []:
@@ -834,7 +862,7 @@ if __name__ == "__main__":
             proof, named = None, None
             if args.witness:
                 named, proof = find_witnessed(kept_note, known and known.strip(), witnesses, export)
-            answer = verify(export, known and known.strip(), named, notes, proof)
+            answer = verify(export, known and known.strip(), named, notes, proof, args.tree and args.tree.split("+")[0])
     except (OSError, ValueError, KeptNoteError) as error:
         print(error, file=sys.stderr)
         sys.exit(3)

@@ -1,6 +1,6 @@
 // Witnesses of the installation's log: a real `eaas-audit witness` cosigns what a server shows it, and shows what the server's database lost.
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -289,8 +289,11 @@ describe('a server process with witnesses', () => {
 
       await server.stop()
       const known = (await runCommand(['audit', 'public-key'], options)).stdout.trim()
+      // As an auditor keeps it: the export is an entry too, whose checkpoint the command appends to the file.
+      const copied = join(folder, 'copied')
+      await copyFile(file, copied)
       const verify = async (args: string[]) => {
-        const files = ['--public-key', known, '--checkpoint', file]
+        const files = ['--public-key', known, '--checkpoint', copied]
         const { code, stdout, stderr } = await runAuditCommand(['verify', ...args, ...files])
         return {
           code,
@@ -321,6 +324,7 @@ describe('a server process with witnesses', () => {
       // An anchor that no witness has cosigned: the export links it to what they cosigned.
       const verifyAgain = async (name: string) => {
         const again = join(folder, name)
+        await copyFile(file, copied)
         expect((await runCommand(['audit', 'export', '--tenant', tenant_id, '--out', again], options)).code).toBe(0)
         return verify([again, '--witness', own.key])
       }

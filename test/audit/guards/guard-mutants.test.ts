@@ -226,10 +226,12 @@ describe('a statement about a stretch', () => {
 })
 
 describe('a statement about a new signing key', () => {
-  const { sign, refuse, follow, refuse_lists } = keyChanges
+  const { sign, refuse, follow, refuse_lists, state, refuse_installation } = keyChanges
   describeGuards<typeof keyChangeModule>(
     '../../../../audit/src/formats/key-change.ts',
-    ({ readKeyChange, followKeyChanges, findKeyChange }) => [
+    ({ readKeyChange, followKeyChanges, findKeyChange, readInstallation }) => [
+      ...findWronglyTaken(state, { isRefused: false, take: ({ note }) => readInstallation(note) }),
+      ...findWronglyTaken(refuse_installation, { isRefused: true, take: ({ note }) => readInstallation(note) }),
       ...findWronglyTaken(sign, {
         isRefused: false,
         take({ note, from, to }) {

@@ -39,6 +39,7 @@ export interface VerifierJob {
   publicKey: string
   checkpoint?: string | undefined
   checkpoints?: readonly string[] | undefined
+  tree?: string | undefined
 }
 
 /** The verdict on a file that both verifiers give. */
@@ -89,8 +90,11 @@ let verifier: Verifier | undefined
 
 /** Verifies files in the other language. */
 export function verifyElsewhere(jobs: readonly VerifierJob[]): Promise<OtherVerdict[]> {
-  const verify = ({ file, publicKey, checkpoint, checkpoints }: VerifierJob) =>
-    ask([Buffer.from(file).toString('base64'), publicKey, checkpoint ?? null, checkpoints ?? null])
+  const verify = ({ file, publicKey, checkpoint, checkpoints, tree }: VerifierJob) =>
+    ask([
+      Buffer.from(file).toString('base64'),
+      ...[publicKey, checkpoint ?? null, checkpoints ?? null, null, tree ?? null],
+    ])
   return Promise.all(jobs.map((job) => verify(job) as Promise<OtherVerdict>))
 }
 

@@ -5,7 +5,7 @@ from .chain import entry_hash, genesis, json_string
 from .checkpoint import (
     ORIGIN, OTHER_SEED, SIGNED_AT, SIGNING_SEED, checkpoint_text, entries_text, note_key_id, note_of, public_key_text, stretch_text,
 )
-from .key_change import THIEF_SEED, THIRD_SEED, key_change, written
+from .key_change import THIEF_SEED, THIRD_SEED, installation_note, key_change, written
 from .common import KEY, MADE_BY, MAX, NIL, OTHER_KEY, OTHER_TENANT, TENANT, b64, ed25519_public, flip, sha256
 from .merkle import anchor_leaf, inclusion_proof, merkle_root
 from .tree import tree_note, tree_origin, tree_text
@@ -23,8 +23,8 @@ def export_members(members):
 class Export:
     """The lines of an export, made as export.md says, with whatever fault is asked for."""
 
-    def __init__(self, drafts, after_id=0, after_hash=None, seed=SIGNING_SEED, tenant=TENANT, key_changes=None):
-        self.key_changes = key_changes
+    def __init__(self, drafts, after_id=0, after_hash=None, seed=SIGNING_SEED, tenant=TENANT, key_changes=None, keys=None):
+        self.key_changes, self.keys = key_changes, keys or [seed]
         self.tenant, self.seed, self.after_id = tenant, seed, after_id
         self.after_hash = genesis(tenant) if after_hash is None else after_hash
         self.entries, hash_ = [], self.after_hash
@@ -34,10 +34,12 @@ class Export:
             self.entries.append({**{name: value for name, value in entry.items() if name != "tenant_id"}, "hash": hash_.hex()})
         self.last_id, self.hash = after_id + len(self.entries), hash_
 
-    def header(self, **changes):
+    def header(self, installation=None, **changes):
+        """`installation`: the statement of the installation's keys, of which `keys` are the seeds."""
         line = export_members({"format": "eaas/audit/export/v1", "tenant_id": self.tenant, "after_id": self.after_id,
                                "after_hash": self.after_hash.hex(), **changes})
-        return line if self.key_changes is None else line[:-2] + ',"key_changes":[' + ",".join(map(json_string, self.key_changes)) + "]}\n"
+        more = "" if self.key_changes is None else ',"key_changes":[' + ",".join(map(json_string, self.key_changes)) + "]"
+        return line[:-2] + more + ("" if installation is None else ',"installation":' + json_string(installation)) + "}\n"
 
     def lines(self):
         return [export_members(entry) for entry in self.entries]
@@ -66,8 +68,8 @@ class Export:
     def file(self, last_line=None):
         return "".join([self.header(), *self.lines(), last_line or self.trailer()])
 
-    def file_with(self, anchor, last_line=None):
-        return "".join([self.header(), anchor, *self.lines(), last_line or self.trailer()])
+    def file_with(self, anchor, last_line=None, installation=""):
+        return "".join([self.header(installation_note(*self.keys) if installation == "" else installation), anchor, *self.lines(), last_line or self.trailer()])
 
 
 class Anchored:
@@ -845,7 +847,7 @@ def export_vectors():
     later = [*changes, key_change(SIGNING_SEED, THIRD_SEED)]
     lost = note_of(checkpoint_text(last_id=5, hash_=hashes[2]))
     lossy, twice_lossy = Export([*drafts, rollback_draft(5)]), Export([*drafts, rollback_draft(5), rollback_draft(7, after=7, ms=21)])
-    changed_key, twice_changed = Export(drafts, key_changes=changes), Export(drafts, seed=THIRD_SEED, key_changes=later)
+    changed_key, twice_changed = Export(drafts, key_changes=changes, keys=[OTHER_SEED, SIGNING_SEED]), Export(drafts, seed=THIRD_SEED, key_changes=later)
     kept_since = note_of(checkpoint_text(last_id=3, hash_=hashes[3], time="2026-08-11T09:30:00.030Z"))
     kept_before = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), OTHER_SEED)
     kept_after = note_of(checkpoint_text(last_id=3, hash_=hashes[3]), THIRD_SEED)
@@ -870,7 +872,7 @@ def export_vectors():
         {"name": "a whole log, with several checkpoints of which none is named", "file": file, "checkpoints": [kept[1], kept[3], kept[6]],
          "verdict": verdict(good, checkpoint_compared=True, checkpoints={"given": 3, "not_compared": 0, "accepted": 0})},
         {"name": "a log after a purge, with checkpoints of before it and behind it", "file": purged.file(), "checkpoint": kept[4], "checkpoints": [kept[2], kept[4]],
-         "verdict": verdict(purged, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+         "verdict": verdict(purged, checkpoint_compared=False, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
         {"name": "a log that accepts a rollback, with a checkpoint of what it lost", "file": lossy.file(), "checkpoint": kept[6], "checkpoints": [lost, kept[6]],
          "verdict": verdict(lossy, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 0, "accepted": 1},
                             accepted_rollbacks={"entries": 1, "newest_id": 7})},
@@ -882,7 +884,7 @@ def export_vectors():
                             accepted_rollbacks={"entries": 1, "newest_id": 4})},
         {"name": "a stretch, with a checkpoint of what was written since", "file": begun.file(begun.stretch(6, hashes[6])), "checkpoint": kept[4],
          "checkpoints": [kept[4], note_of(checkpoint_text(last_id=7, hash_=hashes[1], time="2026-08-13T00:00:00.000Z"))],
-         "verdict": verdict(begun, missing=["end"], head_id=6, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+         "verdict": verdict(begun, missing=["end"], head_id=6, checkpoint_compared=False, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
         {"name": "a log that accepts that a clock was ahead", "file": accepted.file(), "verdict": verdict(accepted)},
         {"name": "a log after a purge", "file": purged.file(), "verdict": verdict(purged, purged_through=3)},
         {"name": "a log after two purges", "file": twice.file(), "verdict": verdict(twice)},
@@ -960,10 +962,10 @@ def export_vectors():
     valid += [
         {"name": "no anchor, with a checkpoint of the tenant and a newer one of the installation", "file": file, "checkpoint": kept[3],
          "checkpoints": [kept[3], linked(3)],
-         "verdict": verdict(good, checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+         "verdict": verdict(good, checkpoint_compared=False, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
         {"name": "a linked anchor, with checkpoints of another installation", "file": with_links, "checkpoint": kept[3],
          "checkpoints": [kept[3], anchored.note(OTHER_SEED, last_id=2, hash_=hashes[1]), anchored.note(OTHER_SEED, last_id=6)],
-         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 3, "not_compared": 2, "accepted": 0})},
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False, checkpoints={"given": 3, "not_compared": 2, "accepted": 0})},
         {"name": "a linked anchor, with checkpoints of the tenant and of the installation", "file": with_links, "checkpoint": kept[3],
          "checkpoints": [kept[3], linked(2), linked(3), linked(5)],
          "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 4, "not_compared": 0, "accepted": 0})},
@@ -973,10 +975,31 @@ def export_vectors():
                             checkpoints={"given": 3, "not_compared": 1, "accepted": 0})},
         {"name": "a linked anchor, with checkpoints of which one that is not linked is older", "file": with_links, "checkpoint": kept[3],
          "checkpoints": [kept[3], linked(4, time="2026-08-11T23:00:00.000Z"), linked(2)],
-         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 3, "not_compared": 1, "accepted": 0})},
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False, checkpoints={"given": 3, "not_compared": 1, "accepted": 0})},
         {"name": "a linked anchor, with a checkpoint of the installation of what was written since", "file": with_links, "checkpoint": kept[3],
          "checkpoints": [kept[3], anchored.note(last_id=6, time="2026-08-13T00:00:00.000Z")],
-         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+    ]
+    # A tenant that came here from the installation of another key; this one's key was replaced before.
+    arrived = Export(drafts, key_changes=changes, keys=[THIRD_SEED, SIGNING_SEED])
+    with_arrival = arrived.file_with(went_on + anchored.links(
+        note=tree_note(tree_text(leaves, THIRD_SEED), SIGNING_SEED, tree_origin(ed25519_public(THIRD_SEED)))))
+    own = Export([{name: value for name, value in anchored.entry.items() if name != "id"}], tenant=MAX)
+    valid += [
+        *({"name": f"an arrived tenant, with a checkpoint {name}", "file": with_arrival, "checkpoint": checkpoint,
+           "verdict": verdict(arrived, anchor=Anchored(arrived).report(), checkpoint_compared=compared)}
+          for name, checkpoint, compared in (
+              ("of the tenant, by the key that it had before", kept_before, True),
+              ("of the installation, by its key from before", anchored.note(THIRD_SEED, last_id=2, hash_=leaves[1]), True))),
+        {"name": "an arrived tenant, with a checkpoint of the former installation", "file": with_arrival, "checkpoint": kept_before,
+         "checkpoints": [kept_before, anchored.note(OTHER_SEED, last_id=2, hash_=hashes[1])],
+         "verdict": verdict(arrived, anchor=Anchored(arrived).report(), checkpoint_compared=False)},
+        {"name": "the log of the installation itself", "file": own.file_with(""), "checkpoint": own.note(), "verdict": verdict(own, checkpoint_compared=True)},
+        {"name": "an anchor of the tree that was given", "file": with_arrival, "tree": tree_origin(ed25519_public(THIRD_SEED)),
+         "verdict": verdict(arrived, anchor=Anchored(arrived).report(), tree=tree_origin(ed25519_public(THIRD_SEED)), trusted_tree=True)},
+        {"name": "a whole log, with a checkpoint that cannot be read", "file": file, "checkpoint": kept[3], "checkpoints": [kept[3], "no note"],
+         "verdict": verdict(good, checkpoint_compared=False, checkpoints={"given": 2, "not_compared": 1, "accepted": 0})},
+        {"name": "a log without an anchor that states the keys of the installation", "file": good.file_with(""), "verdict": verdict(good)},
     ]
     valid += [
         {"name": "a linked anchor", "file": with_links, "verdict": verdict(good, anchor=anchored.report())},
@@ -1069,7 +1092,7 @@ def export_vectors():
         {"name": "a linked log whose key replaced another one", "file": linked_since, "verdict": verdict(changed_key, trusted_key=True)},
     ]
 
-    def add(name, file, line, checkpoint=None, public_key=key, checkpoints=None):
+    def add(name, file, line, checkpoint=None, public_key=key, checkpoints=None, tree=None):
         """`line` is the first line that is wrong, counted from 1."""
         row = {"name": name, "line": line, **spliced(file_bytes, file if isinstance(file, bytes) else file.encode())}
         if checkpoint is not None:
@@ -1078,6 +1101,8 @@ def export_vectors():
             row["checkpoints"] = checkpoints
         if public_key != key:
             row["public_key"] = public_key
+        if tree is not None:
+            row["tree"] = tree
         refuse.append(row)
 
     parts = [good.header(), *lines, good.trailer()]
@@ -1379,6 +1404,26 @@ def export_vectors():
     add("anchor: a member more", good.file_with(anchored.line().replace('"signed"', '"note":null,"signed"')), 2)
     add("anchor: a blank", good.file_with(anchored.line().replace('"index":', '"index": ')), 2)
     add("anchor: members exchanged", good.file_with(anchored.line(exchanged=True)), 2)
+    # The keys of the installation.
+    def stated(name, installation, line=1, export=changed_key, checkpoint=None, **more):
+        add(f"installation: {name}", export.file_with(anchored.line(), installation=installation), line, checkpoint, **more)
+
+    stated("missing", None, 2)
+    stated("missing, with a checkpoint of the installation", None, 2, checkpoint=anchored.note())
+    stated("no note", "x")
+    stated("signed by the earlier key", installation_note(OTHER_SEED), end)
+    stated("signed by the earlier key, which the checkpoint names", installation_note(SIGNING_SEED, OTHER_SEED), end, checkpoint=anchored.note())
+    stated("of another installation", installation_note(THIEF_SEED), end)
+    stated("a key twice", installation_note(OTHER_SEED, OTHER_SEED, SIGNING_SEED))
+    stated("a key more than was signed", installation_note(SIGNING_SEED).replace(key, written(THIEF_SEED) + "\n" + key, 1))
+    stated("signed by the first key", installation_note(OTHER_SEED, SIGNING_SEED, by=OTHER_SEED))
+    stated("a checkpoint of the installation by a key that it does not name", installation_note(SIGNING_SEED), checkpoint=anchored.note(OTHER_SEED))
+    stated("another tree was given", installation_note(OTHER_SEED, SIGNING_SEED), tree=tree_origin(ed25519_public(SIGNING_SEED)))
+    add("a tree was given, and the file states no keys of the installation", purged.file(), 1, tree=tree_origin(ed25519_public(SIGNING_SEED)))
+    add("installation: missing in the log of the installation itself", own.file(), 1)
+    add("installation: before the changes of the key", changed_key.file_with(anchored.line()).replace(
+        changed_key.header(installation_note(*changed_key.keys)),
+        Export(drafts).header(installation_note(*changed_key.keys))[:-2] + changed_key.header()[len(Export(drafts).header()) - 2:]), 1)
     # What links entries to the anchor.
     def links(name, line=last + 4, checkpoint=None, anchor=went_on, **changes):
         add(f"links: {name}", good.file_with(anchor + anchored.links(**changes)), line, checkpoint)
@@ -1411,6 +1456,8 @@ def export_vectors():
     links("a proof with a node more", link_2=anchored.link(2, proof=[*path, path[0]]))
     links("a tree of another size", size=4, ids=(1, 2))
     links("a tree that is larger than the log that was signed", anchor=anchored.line())
+    add("links: a tree under the name of the first key of the changes", arrived.file_with(went_on + anchored.links(
+        note=tree_note(tree_text(leaves, OTHER_SEED), SIGNING_SEED, tree_origin(ed25519_public(OTHER_SEED))))), last + 4)
     links("a tree by another key", note=tree_note(tree_text(leaves, OTHER_SEED), OTHER_SEED))
     links("a tree that another key signed under this name", note=tree_note(tree_text(leaves), OTHER_SEED))
     links("a tree with another root", note=tree_note(tree_text(leaves, root=hashes[1])))
@@ -1427,7 +1474,7 @@ def export_vectors():
     add("links: without the anchor", good.file_with(anchored.links()), 2)
     add("links: before the anchor", good.file_with(anchored.links() + went_on), 2)
     add("links: twice", good.file_with(went_on + anchored.links() + anchored.links()), 4)
-    add("links: behind an entry", "".join([good.header(), went_on, lines[0], anchored.links(), *lines[1:], good.trailer()]), 4)
+    add("links: behind an entry", "".join([good.header(installation_note(SIGNING_SEED)), went_on, lines[0], anchored.links(), *lines[1:], good.trailer()]), 4)
     covered("another checkpoint of the same entry is known", end, anchored.note(hash_=hashes[1]))
     covered("a checkpoint of a later entry is known", end, anchored.note(last_id=4))
     covered("a checkpoint of another end is known", end, anchored.note(last_id=5), signed=anchored.stretch())

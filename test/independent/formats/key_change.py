@@ -22,6 +22,15 @@ def key_change(before, after, **changes):
     return text + "\n" + change_line(text, before) + change_line(text, after)
 
 
+def installation_text(*seeds, origin="eaas/audit/installation/v1"):
+    return f"{origin}\n" + "".join(f"{written(seed)}\n" for seed in seeds)
+
+
+def installation_note(*seeds, by=None, **changes):
+    """The statement of an installation's keys (key-change.md 7)."""
+    return note_of(installation_text(*seeds, **changes), by or seeds[-1])
+
+
 def key_change_vectors():
     sign = [{"name": name, "from_seed": before.hex(), "to_seed": after.hex(), "from": written(before), "to": written(after),
              "created_at": time, "note": key_change(before, after, time=time)}
@@ -83,13 +92,49 @@ def key_change_vectors():
         "back to the second key": [first, second, key_change(THIRD_SEED, OTHER_SEED)],
         "one that does not verify": [first, second[:-1]],
     }
+    def of(keys, by=SIGNING_SEED, end="\n"):
+        return note_of("eaas/audit/installation/v1\n" + "".join(f"{key}{end}" for key in keys), by)
+
+    state = [{"name": name, "seed": seeds[-1].hex(), "keys": [written(seed) for seed in seeds], "note": installation_note(*seeds)}
+             for name, seeds in (("one key", [SIGNING_SEED]), ("two", [OTHER_SEED, SIGNING_SEED]), ("three", [THIRD_SEED, SIGNING_SEED, OTHER_SEED]))]
+    own, stated = written(SIGNING_SEED), state[1]["note"]
+    refuse_installation = {
+        "no key": of([]),
+        "a key twice": of([written(OTHER_SEED), written(OTHER_SEED), own]),
+        "the signer twice": of([own, own]),
+        "the signer first": installation_note(SIGNING_SEED, OTHER_SEED, by=SIGNING_SEED),
+        "signed by the earlier key": installation_note(OTHER_SEED, SIGNING_SEED, by=OTHER_SEED),
+        "signed by another key": installation_note(OTHER_SEED, SIGNING_SEED, by=THIEF_SEED),
+        "a thief's signature with the id of the last key":
+            installation_text(OTHER_SEED, SIGNING_SEED) + "\n" + change_line(installation_text(OTHER_SEED, SIGNING_SEED), THIEF_SEED, id_of=SIGNING_SEED),
+        "a second signature": stated + change_line(installation_text(OTHER_SEED, SIGNING_SEED), OTHER_SEED),
+        "a signature under another name": installation_text(OTHER_SEED, SIGNING_SEED) + "\n" + change_line(installation_text(OTHER_SEED, SIGNING_SEED), SIGNING_SEED, "other.example"),
+        "a key less, its signature kept": stated.replace(written(OTHER_SEED) + "\n", ""),
+        "a key more, its signature kept": stated.replace(written(OTHER_SEED), written(THIEF_SEED) + "\n" + written(OTHER_SEED)),
+        "another key, its signature kept": stated.replace(written(OTHER_SEED), written(THIEF_SEED)),
+        "the keys exchanged, its signature kept": stated.replace(installation_text(OTHER_SEED, SIGNING_SEED), installation_text(SIGNING_SEED, OTHER_SEED)),
+        "another first line": installation_note(OTHER_SEED, SIGNING_SEED, origin="eaas/audit/installation/v2"),
+        "a key that is none": of(["eaas-audit+x", own]),
+        "a key of another name": of([public_key_text(ed25519_public(OTHER_SEED), "other"), own]),
+        "a key that does not fit its id": of([written(OTHER_SEED)[:-1] + chr(ord(written(OTHER_SEED)[-1]) + 1), own]),
+        "a blank behind a key": of([written(OTHER_SEED) + " ", own]),
+        "an empty line": of([written(OTHER_SEED) + "\n", own]),
+        "the last line feed missing": stated[:-1],
+        "CRLF throughout": stated.replace("\n", "\r\n"),
+        "the text alone": installation_text(OTHER_SEED, SIGNING_SEED),
+        "nothing": "",
+        "a checkpoint": note_of(checkpoint_text()),
+        "a statement about a new key": good,
+    }
     return {
         "format": "audit key change 1",
         "about": "key-change.md 6. Each of `sign` is what the two seeds sign; none of `refuse` may be read. Each list of `follow` leads through "
-                 "`keys`; none of `refuse_lists` may be followed.",
+                 "`keys`; none of `refuse_lists` may be followed. Each of `state` is what the seed signs of `keys`; none of `refuse_installation` may be read.",
         "made_by": MADE_BY.replace("AES-256-GCM", "Ed25519"),
         "sign": sign,
         "refuse": [{"name": name, "note": note} for name, note in refuse.items()],
         "follow": follow,
         "refuse_lists": [{"name": name, "notes": notes} for name, notes in refuse_lists.items()],
+        "state": state,
+        "refuse_installation": [{"name": name, "note": note} for name, note in refuse_installation.items()],
     }

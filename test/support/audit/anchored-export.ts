@@ -2,9 +2,10 @@
 // would have kept.
 import { createSecretKey } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import type { SigningKey } from '../../../packages/audit/src/crypto.js'
 import { anchorMetadata } from '../../../packages/audit/src/formats/anchor.js'
 import { type AuditEntry, entryHash, genesisHash } from '../../../packages/audit/src/formats/chain.js'
-import { signCheckpoint } from '../../../packages/audit/src/formats/checkpoint.js'
+import { encodePublicKey, signCheckpoint } from '../../../packages/audit/src/formats/checkpoint.js'
 import { cosign, createWitnessKey } from '../../../packages/audit/src/formats/cosignature.js'
 import {
   anchorLine,
@@ -14,13 +15,14 @@ import {
   linksLine,
   trailerLine,
 } from '../../../packages/audit/src/formats/export.js'
+import { signInstallation, signKeyChange } from '../../../packages/audit/src/formats/key-change.js'
 import { inclusionProof } from '../../../packages/audit/src/formats/merkle.js'
 import { encodeNoteKey, splitNote } from '../../../packages/audit/src/formats/signed-note.js'
 import { signStretch } from '../../../packages/audit/src/formats/stretch.js'
 import { signTree } from '../../../packages/audit/src/formats/tree.js'
 import { keepTree } from '../../../packages/audit/src/formats/witnessed.js'
 import { signingKeyOf } from '../../../packages/audit/src/node/signing-key.js'
-import { type Draft, publicKey, signingKey, TENANT } from './written-export.js'
+import { type Draft, signingKey, TENANT } from './written-export.js'
 
 export type Entry = AuditEntry & { hash: Uint8Array }
 /** An entry of a log: on a day of January 2026, `usage.doubled` by default. */
@@ -76,11 +78,26 @@ export function noteOf({ tenant_id, id, hash }: Entry, on: number, key = signing
 }
 
 /** Makes the line of a checkpoint file for an installation's log that ended then, cosigned by the witness. */
-export function cosignedLine(log: readonly Entry[], on: number): string {
+export function cosignedLine(log: readonly Entry[], on: number, keys: readonly SigningKey[] = [signingKey]): string {
+  const [first = signingKey, last = first] = keys
   const hashes = log.map(({ hash }) => hash)
-  const tree = signTree(signingKey, hashes)
-  const cosigned = tree + cosign({ key: witnessKey, signingKey: witnessSigner }, splitNote(tree).text, 1_800_000_000)
-  return `${JSON.stringify({ checkpoint: noteOf(at(log, log.length), on), tree: keepTree(cosigned, hashes) })}\n`
+  const tree = signTree(last, hashes, encodePublicKey(first))
+  return `${JSON.stringify({ checkpoint: noteOf(at(log, log.length), on, last), tree: keepTree(witnessed(tree), hashes) })}\n`
+}
+
+/** Adds the witness's cosignature to the note of a tree. */
+export function witnessed(tree: string): string {
+  return tree + cosign({ key: witnessKey, signingKey: witnessSigner }, splitNote(tree).text, 1_800_000_000)
+}
+
+/** Makes the statements that lead from each key to the next. */
+export function changesOf(...keys: readonly SigningKey[]): string[] {
+  return keys.slice(1).map((to, at) => signKeyChange(keys[at] ?? to, to, day(1)))
+}
+
+/** Makes the statement of the keys of an installation, by the last one. */
+export function installationNote(...keys: readonly [SigningKey, ...SigningKey[]]): string {
+  return signInstallation(keys.at(-1) ?? keys[0], keys.map(encodePublicKey))
 }
 
 export interface Anchored {
@@ -88,28 +105,44 @@ export interface Anchored {
   /** the entry of the anchor, which covers the tenant's last entry, or this one */
   anchor: number
   covers?: Entry
-  /** entries that are linked to it */
-  linked?: readonly number[]
+  /** entries that are linked to it; none: no line of links */
+  linked?: readonly number[] | 'none'
+  /** the key that names the tree, by default the signer's */
+  first?: SigningKey
   /** hashes in the signed tree that differ from those of the entries */
   hashes?: Readonly<Record<number, Uint8Array>>
 }
 
+/** Who signs an export, and what its first line says of that. */
+interface By {
+  key: SigningKey
+  key_changes: readonly string[]
+  installation?: string | undefined
+}
+
 /** Makes an export of a log after the entry `after`, signed on a day. */
-export function exportOf(log: readonly Entry[], on: number, anchored?: Anchored, after = 0): string {
+export function exportOf(
+  log: readonly Entry[],
+  on: number,
+  anchored?: Anchored,
+  after = 0,
+  by: By = { key: signingKey, key_changes: [], installation: anchored && installationNote(signingKey) },
+): string {
   const last = at(log, log.length)
+  const { key, ...keys } = by
   const after_hash = after === 0 ? genesisHash(TENANT) : at(log, after).hash
   return [
-    headerLine({ tenant_id: TENANT, after_id: after, after_hash, key_changes: [] }),
-    ...(anchored ? anchorLines(anchored, last, on) : []),
+    headerLine({ tenant_id: TENANT, after_id: after, after_hash, ...keys }),
+    ...(anchored ? anchorLines(anchored, last, { on, key }) : []),
     ...log.slice(after).map(entryLine),
-    trailerLine({ checkpoint: noteOf(last, on), public_key: publicKey }),
+    trailerLine({ checkpoint: noteOf(last, on, key), public_key: encodePublicKey(key) }),
   ].join('')
 }
 
 function anchorLines(
-  { installation, anchor, covers, linked = [], hashes: others = {} }: Anchored,
+  { installation, anchor, covers, linked, first, hashes: others = {} }: Anchored,
   last: Entry,
-  on: number,
+  { on, key }: { on: number; key: SigningKey },
 ) {
   const entry = at(installation, anchor)
   const end = at(installation, installation.length)
@@ -122,8 +155,10 @@ function anchorLines(
     anchor: entry,
     after_hash: installation[anchor - 2]?.hash ?? genesisHash(INSTALLATION_ID),
     ...{ last_id, hash, index: 0, proof: [] },
-    signed: entry === end ? noteOf(entry, on) : signStretch(signingKey, position),
+    signed: entry === end ? noteOf(entry, on, key) : signStretch(key, position),
   }
-  const links = linked.map((id) => ({ id, hash: others[id] ?? at(installation, id).hash, proof: proofOf(id) }))
-  return [anchorLine(line), linksLine({ tree: signTree(signingKey, hashes), proof: proofOf(entry.id), entries: links })]
+  if (linked === 'none') return [anchorLine(line)]
+  const links = (linked ?? []).map((id) => ({ id, hash: others[id] ?? at(installation, id).hash, proof: proofOf(id) }))
+  const tree = signTree(key, hashes, encodePublicKey(first ?? key))
+  return [anchorLine(line), linksLine({ tree, proof: proofOf(entry.id), entries: links })]
 }

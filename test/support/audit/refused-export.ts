@@ -16,8 +16,10 @@ export function optionsOf({
   public_key: publicKey = vectors.public_key,
   checkpoint,
   checkpoints,
+  tree,
 }: {
   public_key?: string
+  tree?: string
   checkpoint?: string
   checkpoints?: readonly string[]
 }): VerifyExportOptions & { publicKey: string } {
@@ -25,5 +27,6 @@ export function optionsOf({
     publicKey,
     ...(checkpoint === undefined ? {} : { checkpoint }),
     ...(checkpoints === undefined ? {} : { checkpoints }),
+    ...(tree === undefined ? {} : { tree }),
   }
 }

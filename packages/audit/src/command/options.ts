@@ -19,12 +19,12 @@ export const UNTRUSTED_KEY = 6
 
 export const EXIT_CODES = `
 Exit codes:
-  0  valid and whole, signed by the key that was given, and compared with the checkpoint if one was given
+  0  valid and whole, signed by the key that was given, and compared with each checkpoint that was given
   1  not valid
   2  usage error
   3  verification could not complete
   4  PART: valid, but entries are missing at the beginning or at the end
-  5  UNUSED: valid, but the checkpoint could not be compared with it
+  5  UNUSED: valid, but a checkpoint that was given could not be compared with it
   6  valid, but the key that signed was not given: only the file itself vouches for it, or a statement of the key
      that was given (KEY CHANGED). Compare it with the operator's over another channel, and give it with --public-key
 If several of 4 to 6 apply, the highest is the exit code.`
@@ -43,6 +43,10 @@ export const CHECKPOINT_OPTION = new Option(
   '--checkpoint <file>',
   'a checkpoint that you kept, of the tenant or the installation: the export must agree with it; may be repeated, the verdict names the newest; needs --public-key',
 ).argParser(readRepeated)
+export const TREE_OPTION = new Option(
+  '--tree <name>',
+  "what eaas audit public-key --tree printed at any time: the export must be of this installation's log (default: what the key that signed the export states)",
+).argParser(readTree)
 
 export function exportsArgument(): Argument {
   return new Argument(
@@ -108,6 +112,14 @@ export function readTime(text: string): string {
   if (time === undefined)
     throw new InvalidArgumentError('It must be an RFC 3339 time with an offset, as in 2026-05-03T12:00:00Z.')
   return time
+}
+
+/** Reads the key of a tree, or its name alone; returns the name (tree.md 2). */
+function readTree(text: string): string {
+  const [name = ''] = text.split('+')
+  if (!/^eaas\/audit\/tree\/v1\/[0-9a-f]{32}$/.test(name))
+    throw new InvalidArgumentError('It must be what eaas audit public-key --tree printed.')
+  return name
 }
 
 export function readName(text: string): string {

@@ -51,6 +51,7 @@ export function addReport(program: Command): void {
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .addOption(cli.CHECKPOINT_OPTION)
     .addOption(cli.WITNESS_OPTION)
+    .addOption(cli.TREE_OPTION)
     .addHelpText('after', `${cli.EXIT_CODES}\nPART is also the exit code if the export does not cover the period.`)
     .action(async (files: string[], options: ReportCommand, command: Command) => {
       cli.assertComparable(command)
@@ -159,7 +160,7 @@ async function readNames(file: string): Promise<Map<string, string>> {
 /** Writes the command that makes the same report, except for where it writes it. */
 function repeat(
   files: readonly string[],
-  { from, to, publicKey, checkpoint = [], witness = [], tenantNames }: ReportCommand,
+  { from, to, publicKey, checkpoint = [], witness = [], tree, tenantNames }: ReportCommand,
   version: string,
 ): string {
   const options: [name: string, value: string | undefined][] = [
@@ -168,6 +169,7 @@ function repeat(
     ['--public-key', publicKey],
     ...checkpoint.map((file): [string, string] => ['--checkpoint', file]),
     ...witness.map((key): [string, string] => ['--witness', key]),
+    ['--tree', tree],
     ['--tenant-names', tenantNames],
   ]
   const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${quoteWord(value)}`]))

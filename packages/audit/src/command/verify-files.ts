@@ -20,6 +20,8 @@ export interface Trusted {
   checkpoint?: string[]
   /** keys of witnesses that must have cosigned a checkpoint of the installation's log in these files */
   witness?: string[]
+  /** the name of the tree of the installation's log */
+  tree?: string
 }
 
 interface VerifiedFiles {
@@ -32,7 +34,7 @@ interface VerifiedFiles {
 /** Verifies exports of one log in the order of their entries, with progress. @throws CheckpointError, CommandError */
 export async function verifyFiles(
   files: readonly string[],
-  { publicKey, checkpoint, witness }: Trusted,
+  { publicKey, checkpoint, witness, tree }: Trusted,
   { onEntry }: Pick<VerifyExportOptions, 'onEntry'> = {},
 ): Promise<VerifiedFiles> {
   const parts = await Promise.all(
@@ -43,6 +45,7 @@ export async function verifyFiles(
   const progress = showProgress('verified')
   const { verdict, witnessed } = await verifyCompared(lines, {
     publicKey,
+    tree,
     kept,
     witnesses: witness,
     onEntry,

@@ -21,6 +21,7 @@ export function addVerify(program: Command): void {
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .addOption(cli.CHECKPOINT_OPTION)
     .addOption(cli.WITNESS_OPTION)
+    .addOption(cli.TREE_OPTION)
     .addOption(cli.JSON_OPTION)
     .addHelpText('after', cli.EXIT_CODES)
     .action(async (files: string[], options: VerifyCommand, command: Command) => {
@@ -65,6 +66,8 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
     anchor &&
       `anchor      entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
     verdict.accepted_rollbacks && `ROLLED BACK ${describeRollbacks(verdict.accepted_rollbacks)}`,
+    anchor &&
+      `tree        ${verdict.tree}${verdict.trusted_tree ? '' : ', by the word of who holds the key: compare it with eaas audit public-key --tree, and give it with --tree'}`,
     checkpoint && describeCompared(checkpoint, verdict),
     verdict.checkpoints && describeCheckpoints(verdict.checkpoints).map((line) => `checkpoints ${line}`),
     missing.includes('beginning') &&
@@ -85,18 +88,24 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
 }
 
 function describeCompared(checkpoint: KeptStatement, verdict: Partial<ExportVerdict>): string[] {
-  const { checkpoint_compared, anchor } = verdict
+  const { checkpoint_compared, unused, anchor } = verdict
   const isShared = checkpoint.tenant_id !== verdict.tenant_id
   const what = describeStatement(checkpoint)
   if (checkpoint_compared !== true) {
-    const advice = isShared
-      ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint. If that is refused because a rollback of that log was accepted since, no export can be linked to it: keep a new one'
-      : 'that entry is not in the file, so it says nothing of this export'
+    const advice =
+      unused === 'unsigned'
+        ? OTHER_KEY
+        : isShared
+          ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint. If that is refused because a rollback of that log was accepted since, no export can be linked to it: keep a new one'
+          : 'that entry is not in the file. Give the archives and the parts of the log that have it too'
     return [`UNUSED      the checkpoint is of ${what}: ${advice}`]
   }
   const said = isShared && anchor ? [describeOrder(checkpoint, anchor)] : describeUnchanged(checkpoint, verdict)
   return [[`checkpoint  agrees: ${what}`, ...said].join('; ')]
 }
+
+const OTHER_KEY =
+  'none of the keys that the export states signed it. Leave it out only if you know that it is of another installation'
 
 /** Describes what a checkpoint of the installation's log says about the anchor, and so about the tenant. */
 function describeOrder({ id }: KeptStatement, anchor: NonNullable<ExportVerdict['anchor']>): string {

@@ -9,8 +9,10 @@ export interface ExportHeader {
   tenant_id: string
   after_id: number
   after_hash: Uint8Array
-  /** the statements that lead from the installation's first signing key to that of this export (key-change.md 4) */
+  /** the statements that lead from the first key that signed the log to that of this export (key-change.md 4) */
   key_changes: readonly string[]
+  /** the statement of the installation's keys (key-change.md 7), if the file has an anchor or is of its own log */
+  installation?: string | undefined
 }
 
 /** Shows that an anchor in the installation's log covers the tenant's head (export.md 8). */
@@ -47,9 +49,9 @@ export type ExportTrailer = {
 } & ({ checkpoint: string } | { stretch: string })
 
 /** Writes the first line, with its line feed. */
-export function headerLine({ tenant_id, after_id, after_hash, key_changes }: ExportHeader): string {
+export function headerLine({ tenant_id, after_id, after_hash, key_changes, installation }: ExportHeader): string {
   const header = { format: EXPORT_FORMAT, tenant_id, after_id, after_hash: hex(after_hash) }
-  return `${JSON.stringify({ ...header, ...(key_changes.length > 0 && { key_changes }) })}\n`
+  return `${JSON.stringify({ ...header, ...(key_changes.length > 0 && { key_changes }), installation })}\n`
 }
 
 /** Writes the line of an entry, with its line feed. */

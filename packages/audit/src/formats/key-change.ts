@@ -1,8 +1,8 @@
-/** Signed statements that a new key of the installation signs from then on, see key-change.md. Pure. */
+/** Signed statements about the keys that sign for an installation, one after another, see key-change.md. Pure. */
 import { encodeUtf8 } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
 import { unlessThrown } from '../unless-thrown.js'
-import { encodePublicKey, readPublicKey } from './checkpoint.js'
+import { encodePublicKey, openNote, readPublicKey, signNote } from './checkpoint.js'
 import { CheckpointError, findSignature, isSignedBy, type NoteKey, signatureLine, splitNote } from './signed-note.js'
 
 const ORIGIN = 'eaas/audit/key-change/v1'
@@ -11,6 +11,8 @@ const STATEMENT = new RegExp(
 )
 /** One by the earlier key and one by the new key. */
 const SIGNATURES = 2
+const INSTALLATION_ORIGIN = 'eaas/audit/installation/v1'
+const MOST_KEYS = 10_000
 
 /** A statement: both keys in their written form (checkpoint.md 3), and its time: RFC 3339, UTC, milliseconds. */
 export type KeyChange = { from: string; to: string; created_at: string }
@@ -63,4 +65,26 @@ export function followKeyChanges(notes: readonly string[]): KeyChange[] {
 /** Lists the keys that these statements name, oldest first. */
 export function listKeys(changes: readonly KeyChange[]): string[] {
   return [...changes.slice(0, 1).map(({ from }) => from), ...changes.map(({ to }) => to)]
+}
+
+/** Signs the public keys of an installation, oldest first, of which the last is the signer's: returns the note. */
+export function signInstallation(signingKey: SigningKey, publicKeys: readonly string[]): string {
+  return signNote(signingKey, installationText(publicKeys))
+}
+
+/** Reads the keys of an installation, oldest first, which the last one signed. @throws CheckpointError (key-change.md 7) */
+export function readInstallation(note: string): string[] {
+  const [text = ''] = note.split('\n\n', 1)
+  const publicKeys = text.split('\n').slice(1)
+  if (publicKeys.length > MOST_KEYS || `${text}\n` !== installationText(publicKeys))
+    throw new CheckpointError("this is not a statement of an installation's keys")
+  for (const publicKey of publicKeys) readPublicKey(publicKey)
+  if (new Set(publicKeys).size < publicKeys.length)
+    throw new CheckpointError('the statement names one key of the installation twice')
+  openNote(note, publicKeys.slice(-1))
+  return publicKeys
+}
+
+function installationText(publicKeys: readonly string[]): string {
+  return [INSTALLATION_ORIGIN, ...publicKeys].map((line) => `${line}\n`).join('')
 }

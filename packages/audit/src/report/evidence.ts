@@ -89,7 +89,7 @@ function judge({ verdict }: EvidenceSource, uncovered: readonly string[]): Pick<
   }
   const faults = listTexts(
     !trusted_key && 'the key that signed it was not given by the auditor',
-    checkpoint_compared === false && 'the checkpoint that was given could not be compared with it',
+    checkpoint_compared === false && 'a checkpoint that was given could not be compared with it',
     uncovered,
   )
   const proven = `The export is valid: ${verified_entries === 1 ? 'its one entry' : `each of its ${verified_entries} entries`} is as the server signed it`
@@ -129,6 +129,10 @@ function listProven({ verdict, first_at, last_at, witnessed, witnesses }: Eviden
     [
       'Anchor',
       anchor && `entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
+    ],
+    [
+      'Tree',
+      verdict.tree && `${verdict.tree}, ${verdict.trusted_tree ? 'as the auditor gave it' : 'as the key states it'}`,
     ],
     [
       'Witnesses',

@@ -16,6 +16,7 @@ import {
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
 import { type Checkpoint, signCheckpoint } from '../formats/checkpoint.js'
 import { cosign, createWitnessKey } from '../formats/cosignature.js'
+import { signInstallation } from '../formats/key-change.js'
 import { CheckpointError, encodeNoteKey, splitNote } from '../formats/signed-note.js'
 import { signTree } from '../formats/tree.js'
 import { keepTree } from '../formats/witnessed.js'
@@ -102,8 +103,9 @@ describe('an older checkpoint', () => {
     const [, end = ''] = cutExport(log, [5], SIGNED_AT)
     expect(await verdictOf([end], noteOf(2), noteOf(3), noteOf(5), noteOf(9))).toMatchObject({
       valid: true,
-      checkpoint: { id: 9 },
-      checkpoint_compared: true,
+      checkpoint: { id: 3 },
+      checkpoint_compared: false,
+      unused: 'missing',
       checkpoints: { given: 4, not_compared: 2, accepted: 0 },
     })
   })
@@ -142,8 +144,13 @@ describe('an older checkpoint', () => {
       checkpoint: noteOf(1, { tenant_id: INSTALLATION_ID, hash: OTHER }),
       tree: keepTree(cosigned, [OTHER]),
     }
+    const stated = `,"installation":${JSON.stringify(signInstallation(signingKey, [publicKey]))}}\n`
     const judge = (own: string) =>
-      verify(log.join(''), [`${JSON.stringify(line)}\n`, ...linesOf([own])], [encodeNoteKey(key)])
+      verify(
+        log.join('').replace('}\n', () => stated),
+        [`${JSON.stringify(line)}\n`, ...linesOf([own])],
+        [encodeNoteKey(key)],
+      )
     expect((await judge(noteOf(4))).verdict).toMatchObject({
       valid: true,
       checkpoint: { tenant_id: INSTALLATION_ID },
@@ -153,6 +160,7 @@ describe('an older checkpoint', () => {
     // The file may have grown since the export was made.
     expect((await judge(noteOf(11, { created_at: day(21) }))).verdict).toMatchObject({
       valid: true,
+      checkpoint_compared: false,
       checkpoints: { given: 2, not_compared: 2 },
     })
   })
@@ -241,19 +249,23 @@ describe('checkpoints of which none is named', () => {
   const ofInstallation = noteOf(1, { tenant_id: INSTALLATION_ID, created_at: day(19) })
 
   it('are compared all, and the verdict names the newest of the log', async () => {
-    expect(await judge(log, noteOf(4), noteOf(8), ofInstallation)).toMatchObject({
+    expect(await judge(log, noteOf(4), noteOf(8))).toMatchObject({
       ...{ valid: true, checkpoint_compared: true, checkpoint: { id: 8 } },
-      checkpoints: { given: 3, not_compared: 1 },
+      checkpoints: { given: 2, not_compared: 0 },
     })
     expect(await judge(log, noteOf(4, { hash: OTHER }), noteOf(8))).toMatchObject({ valid: false, broken_at: 4 })
     expect(await judge(log, noteOf(4, { hash: OTHER }))).toMatchObject({ valid: false, broken_at: 4 })
   })
 
-  it('are named by the newest, if none is of the log', async () => {
-    expect(await judge(log, ofInstallation)).toMatchObject({
-      ...{ valid: true, checkpoint_compared: false, checkpoint: { tenant_id: INSTALLATION_ID } },
-    })
-  })
+  it.each([[[]], [[noteOf(8)]], [[noteOf(8), 'no note']]])(
+    'are named by one that could not be compared: %#',
+    async (more) => {
+      expect(await judge(log, ...more, ofInstallation)).toMatchObject({
+        ...{ valid: true, checkpoint_compared: false, checkpoint: { tenant_id: INSTALLATION_ID } },
+      })
+      expect(await judge(log, noteOf(8), 'no note')).toMatchObject({ valid: true, checkpoint_compared: false })
+    },
+  )
 
   it('refuse an export if none can be read or is of its log', async () => {
     for (const note of ['no note', noteOf(4, { tenant_id: '00000000-0000-4000-8000-000000000001' })])
@@ -285,7 +297,7 @@ it('is told by eaas-audit verify, which was given several files', async () => {
   expect([agreeing.code, agreeing.stdout]).toEqual([0, expect.not.stringContaining('checkpoints')])
   expect(await run('whole', 'forged')).toMatchObject({ code: 1, stdout: expect.stringContaining('NOT valid: entry 4') })
   expect(await run('end', 'january')).toMatchObject({
-    code: 4,
+    code: 5,
     stdout: expect.stringContaining('checkpoints 1 of 2 could not be compared'),
   })
 })

@@ -1,7 +1,7 @@
 /** Compares all kept checkpoints of a log and of the installation's with an export of it, see export.md 6. Pure. */
 import { INSTALLATION_ID, listTexts } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
-import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, type PublicKeys, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import type { Stretch } from '../formats/stretch.js'
 import type { AcceptedRollbacks } from './accepted-rollbacks.js'
@@ -12,7 +12,7 @@ import type { KeptStatement } from './verify-export.js'
 /** How the given checkpoints compare with an export that contradicts none of them. */
 export interface ComparedCheckpoints {
   given: number
-  /** those whose entries the file neither has nor is linked to, and those that another installation signed */
+  /** those whose entries the file neither has nor is linked to, and those that the installation's keys did not sign */
   not_compared: number
   /** those of lost entries, if an entry of the file says that an operator accepted the loss */
   accepted: number
@@ -37,20 +37,25 @@ export interface ShownInstallation {
   isCovering: boolean
 }
 
+/** Why a checkpoint could not be compared: the installation's keys did not sign it, or the file lacks its entry. */
+export type Unused = 'unsigned' | 'missing'
+
 /** What all checkpoints together say about an export that contradicts none of them. */
 export interface Comparison {
-  /** the one that the verdict names: the newest that could not be compared, if all that agree are older */
+  /** the one that the verdict names: the newest that could not be compared, if there is one */
   named: Checkpoint
   isCompared: boolean
+  unused: Unused | undefined
+  /** the one that was to be named, if it agrees */
+  agreeing: Checkpoint | undefined
   counted: ComparedCheckpoints
 }
 
-/** `later`: of an entry after the end, and signed after the export, which therefore says nothing about it */
-type State = 'agrees' | 'contradicts' | 'later'
+type State = 'agrees' | 'contradicts'
 
 interface Kept extends Checkpoint {
   note: string
-  /** undefined until it is compared */
+  /** undefined until it is compared: an export says nothing about one of a later entry that was signed after it */
   state?: State
 }
 
@@ -61,28 +66,32 @@ export class CheckpointComparison {
   /** the checkpoints of the log itself whose entries are still unread, by entry id */
   readonly #left = new Map<number, Kept[]>()
   readonly #signers: PublicKeys
+  readonly #installation: PublicKeys
   readonly #tenant_id: string
   readonly #rollbacks: AcceptedRollbacks
   readonly #given: number
 
   /**
    * Checks only the signatures of `named`, by default what `namedOf` finds, and of those that the verdict rests on:
-   * there may be thousands. @throws CheckpointError if `named` is not signed, ExportFault if it belongs to another log
+   * there may be thousands. `signers` sign the log, `installation` that of the installation. @throws CheckpointError if
+   * `named` is not signed, ExportFault if it belongs to another log
    */
   constructor(
     named: string | undefined,
     notes: readonly string[],
-    options: { tenant_id: string; signers: PublicKeys; rollbacks: AcceptedRollbacks },
+    options: { tenant_id: string; signers: PublicKeys; installation: PublicKeys; rollbacks: AcceptedRollbacks },
   ) {
     this.#tenant_id = options.tenant_id
     this.#signers = options.signers
+    this.#installation = options.installation
     this.#rollbacks = options.rollbacks
     const isOfLog = ({ tenant_id }: Kept) => tenant_id === options.tenant_id || tenant_id === INSTALLATION_ID
     const given = [...new Set(named === undefined ? notes : [named, ...notes])]
     const known = given.flatMap((note): Kept | [] => findNote(note) ?? []).filter(isOfLog)
-    const note = named ?? namedOf(known, options)?.note
+    const note = named ?? namedOf(known, { ...options, signers: options.installation })?.note
     if (note === undefined) throw new ExportFault('none of the checkpoints is of this tenant or of the installation')
-    this.#named = { ...readCheckpoint(note, options.signers), note }
+    this.#named = { ...parseCheckpoint(note), note }
+    readCheckpoint(note, this.#signersOf(this.#named))
     if (!isOfLog(this.#named)) throw new ExportFault('the checkpoint belongs to another tenant')
     this.#given = given.length
     this.#kept = [this.#named, ...known.filter((other) => other.note !== note)].sort(byNewest)
@@ -124,14 +133,17 @@ export class CheckpointComparison {
     const wrong = this.#kept.filter(({ state }) => state === 'contradicts')
     const excused = wrong.filter((kept) => this.#isExcused(kept))
     const [first] = wrong.filter((kept) => !excused.includes(kept)).sort((a, b) => this.#order(a, b))
-    if (first) throw unsignedError(first, this.#signers) ?? this.#faultOf(first, end, installation)
-    const silent = this.#kept.filter(({ state }) => state === undefined || state === 'later')
+    if (first) throw this.#unsignedError(first) ?? this.#faultOf(first, end, installation)
+    const silent = this.#kept.filter(({ state }) => state === undefined)
     for (const kept of byEntry(silent)) this.#assertOneHash(kept)
     const unparsed = this.#given - this.#kept.length
-    const unused = this.#findUnused(installation)
+    const [unused] = silent
+    const agreeing = this.#named.state === 'agrees' ? this.#named : undefined
     return {
       named: unused ?? this.#named,
-      isCompared: !unused && this.#named.state === 'agrees',
+      isCompared: !unused && unparsed === 0 && agreeing !== undefined,
+      unused: unused && (this.#unsignedError(unused) ? 'unsigned' : 'missing'),
+      agreeing,
       counted: { given: this.#given, not_compared: silent.length + unparsed, accepted: excused.length },
     }
   }
@@ -151,7 +163,15 @@ export class CheckpointComparison {
   }
 
   #isAgreeing(kept: Kept): boolean {
-    return kept.state === 'agrees' && !unsignedError(kept, this.#signers)
+    return kept.state === 'agrees' && !this.#unsignedError(kept)
+  }
+
+  #signersOf({ tenant_id }: Checkpoint): PublicKeys {
+    return tenant_id === INSTALLATION_ID ? this.#installation : this.#signers
+  }
+
+  #unsignedError(kept: Kept): KeptNoteError | undefined {
+    return unsignedError(kept, this.#signersOf(kept))
   }
 
   #stateAtEnd(kept: Kept, { head_id, head_hash, created_at }: Stretch): State | undefined {
@@ -162,7 +182,7 @@ export class CheckpointComparison {
   // Another installation's log has the same id, and the same file may hold its checkpoints.
   #stateBeside(kept: Kept, installation: ShownInstallation): State | undefined {
     const state = this.#stateIn(kept, installation)
-    return state && unsignedError(kept, this.#signers) ? undefined : state
+    return state && this.#unsignedError(kept) ? undefined : state
   }
 
   // A checkpoint of the installation's log vouches for the tenant only by the anchor.
@@ -174,8 +194,8 @@ export class CheckpointComparison {
   }
 
   // A checkpoint signed after the export may be of an entry written since.
-  #stateBehind(kept: Kept, signed_at: string): State {
-    return kept === this.#named || kept.created_at <= signed_at ? 'contradicts' : 'later'
+  #stateBehind(kept: Kept, signed_at: string): State | undefined {
+    return kept === this.#named || kept.created_at <= signed_at ? 'contradicts' : undefined
   }
 
   /** Whether an operator accepted the loss: this is the log's own word, so it never excuses the newest checkpoint. */
@@ -183,22 +203,6 @@ export class CheckpointComparison {
     if (!this.#isOwn(kept) || !this.#rollbacks.find(kept)) return false
     const newer = this.#kept.slice(0, this.#kept.indexOf(kept))
     return newer.some((other) => (this.#isOwn(other) || other === this.#named) && this.#isAgreeing(other))
-  }
-
-  /**
-   * Finds the newest checkpoint that could not be compared and was signed later than all that agree; none if none
-   * agrees. If the file has no anchor, the installation's checkpoints do not count: none of them can be compared.
-   */
-  #findUnused(installation: ShownInstallation | undefined): Kept | undefined {
-    const newest = this.#kept.find((kept) => this.#isAgreeing(kept))
-    return this.#kept.find(
-      (kept) =>
-        kept.state === undefined &&
-        (installation !== undefined || this.#isOwn(kept)) &&
-        newest !== undefined &&
-        kept.created_at > newest.created_at &&
-        !unsignedError(kept, this.#signers),
-    )
   }
 
   /** Orders the checkpoints of the log itself first, then by entry. */
@@ -210,7 +214,7 @@ export class CheckpointComparison {
   #assertOneHash(kept: readonly Kept[]): void {
     if (!findOther(kept)) return
     const signed = kept.filter(
-      (each) => !(this.#isOwn(each) && this.#rollbacks.find(each)) && !unsignedError(each, this.#signers),
+      (each) => !(this.#isOwn(each) && this.#rollbacks.find(each)) && !this.#unsignedError(each),
     )
     const [one] = signed
     const other = findOther(signed)
@@ -282,7 +286,7 @@ export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatem
 export function describeCheckpoints({ given, not_compared, accepted }: ComparedCheckpoints): string[] {
   return listTexts(
     not_compared > 0 &&
-      `${not_compared} of ${given} could not be compared: the file does not have their entries, nor is linked to them, or another installation signed them`,
+      `${not_compared} of ${given} could not be compared: the file does not have their entries, nor is linked to them, or the installation's keys did not sign them`,
     accepted > 0 &&
       `${accepted} of ${given} are of entries that the log lost: an operator accepted that, by entries audit.rollback_accepted`,
   )

@@ -91,25 +91,23 @@ describe('a checkpoint of the installation beside another one', () => {
     )
   })
 
-  it('is only counted if the export has no anchor and one of the tenant agrees', async () => {
+  it('is unused if the export has no anchor, though one of the tenant agrees', async () => {
     const newer = noteOf(at(installation, 5), 12)
-    expect(await verified(exportOf(log, 19), linesOf(noteOf(at(log, 3), 4), newer))).toMatchObject({
-      code: 0,
-      text: expect.stringContaining('checkpoints 1 of 2 could not be compared'),
-    })
-    for (const kept of [linesOf(newer), linesOf(noteOf(at(log, 3), 4), newer)])
-      expect(await verified(exportOf(log, 19, undefined, 5), kept)).toMatchObject({ code: 5 })
+    for (const kept of [linesOf(newer), linesOf(noteOf(at(log, 3), 4), newer), linesOf(noteOf(at(log, 3), 13), newer)])
+      for (const after of [0, 5])
+        expect(await verified(exportOf(log, 19, undefined, after), kept)).toMatchObject({ code: 5 })
   })
 
   it.each([
     ['of a linked entry', noteOf({ ...at(installation, 3), hash: OTHER }, 6, stranger)],
     ['of an entry behind the end', noteOf({ ...at(installation, 5), id: 9 }, 12, stranger)],
-  ])('says nothing if the key of another installation signed it: %s', async (_, foreign) => {
+  ])('is unused if no key of this installation signed it: %s', async (_, foreign) => {
     const exported = exportOf(log, 19, { installation, anchor: 5, linked: [3] })
-    expect(await verified(exported, linesOf(foreign, noteOf(at(log, 7), 9)))).toMatchObject({
-      code: 0,
-      text: expect.stringContaining('checkpoints 1 of 2 could not be compared'),
-    })
+    for (const own of [noteOf(at(log, 7), 9), noteOf(at(installation, 5), 13)])
+      expect(await verified(exported, linesOf(foreign, own))).toMatchObject({
+        code: 5,
+        text: expect.stringContaining('none of the keys that the export states signed it'),
+      })
   })
 
   it.each([
@@ -125,23 +123,27 @@ describe('a checkpoint of the installation beside another one', () => {
         /NOT valid: the checkpoints of .* state different hashes of entry 4 of the installation's log: .*give only checkpoints of it from after that/,
       ),
     })
-    expect(await verified(exportOf(log, 19, anchored), kept(stranger))).toMatchObject({ code: 0 })
+    expect(await verified(exportOf(log, 19, anchored), kept(stranger))).toMatchObject({ code: 5 })
   })
 
-  it('takes nothing from a newer one that agrees, nor does one that was signed after the export', async () => {
-    const exported = exportOf(log, 19, { installation, anchor: 5, linked: [3] })
+  it('is not used if it is not linked, or was signed after the export, though another one agrees', async () => {
+    const exported = exportOf(log, 19, { installation, anchor: 5, linked: [2, 3] })
     const older = [noteOf(at(log, 5), 5), noteOf(at(installation, 2), 7), noteOf(at(early, 3), 6)]
     const agreeing = noteOf(at(installation, 5), 12)
     expect(await verified(exported, linesOf(...older, agreeing))).toMatchObject({
       code: 0,
-      text: expect.stringMatching(
-        /^checkpoint {2}agrees: entry 5 of the log.*\ncheckpoints 1 of 4 could not be compared/m,
-      ),
+      text: expect.stringMatching(/^checkpoint {2}agrees: entry 5 of the log.*\n$/m),
+    })
+    const apart = exportOf(log, 19, { installation, anchor: 5, linked: [3] })
+    expect(await verified(apart, linesOf(...older, agreeing))).toMatchObject({
+      code: 5,
+      text: expect.stringMatching(/^UNUSED .* of entry 2 of the installation.*\ncheckpoints 1 of 4 could not/m),
     })
     const grown = installationOf([{ on: 20 }], installation)
-    expect(await verified(exported, linesOf(...older, agreeing, noteOf(at(grown, 6), 20)))).toMatchObject({ code: 0 })
-    const cosigned = cosignedLine(installation, 12) + cosignedLine(grown, 20)
+    expect(await verified(exported, linesOf(...older, agreeing, noteOf(at(grown, 6), 20)))).toMatchObject({ code: 5 })
+    const cosigned = cosignedLine(installation, 12)
     expect(await verified(exported, cosigned, BY_WITNESS)).toMatchObject({ code: 0 })
+    expect(await verified(exported, cosigned + cosignedLine(grown, 20), BY_WITNESS)).toMatchObject({ code: 5 })
   })
 
   it('says what to leave out if a newer one of that log agrees: an operator may have accepted the rollback', async () => {
@@ -262,12 +264,6 @@ describe('a file of checkpoints in several forms', () => {
   ])('is refused as %s', async (_, kept) => {
     expect((await verified(exportOf(log, 19), kept)).code).toBe(3)
   })
-})
-
-it('one of another installation, whose log has the same id, takes nothing from one of this installation', async () => {
-  const exported = exportOf(log, 19, { installation, anchor: 5 })
-  const kept = linesOf(noteOf(at(installation, 5), 13), noteOf(at(back, 4), 14, stranger))
-  expect((await verified(exported, kept)).code).toBe(0)
 })
 
 it('the tree of an export has no signature but the one of its log', async () => {

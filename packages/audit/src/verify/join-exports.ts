@@ -37,8 +37,8 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
   const last = parts.at(-1)
   const [first] = parts.toSorted((a, b) => a.header.after_id - b.header.after_id)
   if (!first || !last) return
-  const { tenant_id, key_changes } = last.header
-  yield headerLine({ ...first.header, key_changes }).slice(0, -1)
+  const { tenant_id, key_changes, installation } = last.header
+  yield headerLine({ ...first.header, key_changes, installation }).slice(0, -1)
   yield* last.anchor
   assertOneLog(parts, last.header)
   const keys = listKeys(followKeyChanges(key_changes))

@@ -56,7 +56,8 @@ export function byNewest(one: Checkpoint, other: Checkpoint): number {
 
 /**
  * Finds the checkpoint that a verdict names by default: the newest of the log itself, or of the installation's if it
- * has none. Those of another installation's log have the same id as this one's, so one that is signed comes first.
+ * has none. Those of another installation's log have the same id as this one's, so one that is signed by this
+ * installation's keys comes first.
  */
 export function namedOf<T extends Checkpoint & { note: string }>(
   notes: readonly T[],
@@ -75,7 +76,7 @@ export function notesOf({ notes }: Kept, logs: readonly string[]): [KeptNote, ..
   return [newest, ...others]
 }
 
-/** How many of a file's last checkpoints of the installation's log have their entries linked to an export. */
+/** How many of a server's last checkpoints of the installation's log have their entries linked to each export. */
 const LAST_LINKED = 16
 
 /** The entries of the last checkpoints of the installation's log, and of the last one of each set of witnesses. */
@@ -83,11 +84,13 @@ export class KeptIds {
   #last: number[] = []
   readonly #cosigned = new Map<string, number>()
 
+  constructor(private readonly most = LAST_LINKED) {}
+
   /** Adds checkpoints, the newest last. Checks no signature: an id proves nothing. */
   add(notes: readonly KeptNote[]): void {
     for (const { tenant_id, last_id: id, note: checkpoint, tree } of notes) {
       if (tenant_id !== INSTALLATION_ID) continue
-      this.#last = [...this.#last.filter((other) => other !== id), id].slice(-LAST_LINKED)
+      this.#last = [...this.#last.filter((other) => other !== id), id].slice(-this.most)
       if (tree === undefined) continue
       const cosigners = listCosigners({ checkpoint, tree }).sort().join(' ')
       this.#cosigned.delete(cosigners)
@@ -117,12 +120,15 @@ export function listWitnessedLines({ notes }: Kept): WitnessedLine[] {
   )
 }
 
-/** Compares kept key changes with those of an export. @throws CheckpointError if one key was replaced by two */
-export function assertSameChanges(kept: Kept, changes: readonly KeyChange[]): void {
+/**
+ * Compares kept key changes with those of an export, of which the first one from a key counts. @throws CheckpointError
+ * if one key was replaced by two
+ */
+export function assertSameChanges(kept: Kept, changes: readonly Pick<KeyChange, 'from' | 'to'>[]): void {
   for (const note of kept.changes) {
     const known = findKeyChange(note)
-    const other = known && changes.find(({ from, to }) => from === known.from && to !== known.to)
-    if (!other) continue
+    const other = known && changes.find(({ from }) => from === known.from)
+    if (!other || other.to === known.to) continue
     throw new CheckpointError(
       `key ${other.from} was replaced by two: by ${known.to} here, and by ${other.to} in the export. Somebody else has that key: ask the operator which is theirs`,
     )

@@ -40,6 +40,7 @@ const headerSchema = z.strictObject({
   after_id: integer,
   after_hash: hash,
   key_changes: z.optional(z.array(text)),
+  installation: z.optional(text),
 })
 export const entrySchema = z.strictObject({
   id: integer,

@@ -1,8 +1,8 @@
 /** Verifies an export against checkpoints and cosignatures that were kept apart from it. Runs in browsers too. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type Checkpoint, readCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
-import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
+import { followKeyChanges, type KeyChange, listKeys, readInstallation } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
 import { findEnd } from './exported-anchor.js'
@@ -10,7 +10,7 @@ import { assertSameChanges, type Kept, listWitnessedLines, namedOf, notesOf } fr
 import { ExportFault, isAnchor, readAnchorLine, readHeader } from './read-export.js'
 import { type ExportVerdict, type VerifyExportOptions, verifyExport } from './verify-export.js'
 
-export interface VerifyComparedOptions extends Pick<VerifyExportOptions, 'onEntry' | 'onProgress'> {
+export interface VerifyComparedOptions extends Pick<VerifyExportOptions, 'tree' | 'onEntry' | 'onProgress'> {
   /** the public key to trust; by default the one in the file */
   publicKey?: string | undefined
   /** checkpoints; they need a public key */
@@ -27,23 +27,26 @@ export async function verifyCompared(
   { publicKey, kept, witnesses, ...calls }: VerifyComparedOptions,
 ): Promise<ComparedVerdict> {
   const beginning = await readBeginning(lines)
-  const { changes, tenant_id } = beginning
+  const { changes, tenant_id, installation } = beginning
   const keys = listKeys(changes)
   // Keys from before a key change may have signed kept checkpoints.
   const signers = keys.includes(publicKey ?? '') ? keys : (publicKey ?? '')
-  if (kept !== undefined) assertSameChanges(kept, changes)
+  const installationKeys = installation.length > 0 ? installation : signers
+  const own = installation.slice(1).map((to, at) => ({ from: installation[at] ?? '', to }))
+  if (kept !== undefined) assertSameChanges(kept, [...own, ...changes])
   const witnessed =
-    kept === undefined || witnesses === undefined
+    kept === undefined || witnesses === undefined || tenant_id === undefined
       ? undefined
       : findWitnessed(listWitnessedLines(kept), {
-          publicKey: signers,
+          publicKey: assertStated(installation),
           witnesses: witnesses.map(readWitnessKey),
           prefer: (checkpoint) => !isLater(checkpoint, beginning),
         })
   const notes = kept === undefined || tenant_id === undefined ? [] : notesOf(kept, [tenant_id, INSTALLATION_ID])
-  const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers })?.note
+  const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers: installationKeys })?.note
   // An error of the checkpoint itself is reported as such, not as a fault of the export.
-  if (named !== undefined) readCheckpoint(named, signers)
+  if (named !== undefined)
+    readCheckpoint(named, parseCheckpoint(named).tenant_id === INSTALLATION_ID ? installationKeys : signers)
   const verdict = await verifyExport(joined(beginning, lines), {
     publicKey,
     checkpoint: named,
@@ -52,6 +55,14 @@ export async function verifyCompared(
     ...calls,
   })
   return { verdict, witnessed }
+}
+
+/** A witness's cosignature is of a tree, which only these keys name (tree.md 2). @throws CheckpointError */
+function assertStated(installation: readonly string[]): readonly string[] {
+  if (installation.length > 0) return installation
+  throw new CheckpointError(
+    'the export does not state the keys of its installation, so it cannot be compared with what witnesses cosigned: have it made by eaas audit export',
+  )
 }
 
 /** Whether a checkpoint of the installation's log was signed after an export, for an entry after the end of the log. */
@@ -63,8 +74,10 @@ interface Beginning {
   tenant_id?: string
   /** where and when the installation's log ended, if it has an anchor */
   end?: ReturnType<typeof findEnd>
-  /** of the keys that signed for the installation (key-change.md 4) */
+  /** of the keys that signed the log (key-change.md 4) */
   changes: KeyChange[]
+  /** the keys of the installation, oldest first; none if the file does not state them */
+  installation: readonly string[]
   begun: string[]
   /** the error of reading further lines, if any: joined exports may not belong together */
   fault?: unknown
@@ -72,7 +85,7 @@ interface Beginning {
 
 /** Reads the header's tenant and what the anchor says, up to the first fault, which the verdict will report. */
 async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> {
-  const found: Beginning = { changes: [], begun: [] }
+  const found: Beginning = { changes: [], installation: [], begun: [] }
   const read = async () => {
     const { value, done } = await lines.next().catch((error: unknown) => {
       found.fault = error
@@ -82,9 +95,10 @@ async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> 
     return value ?? ''
   }
   try {
-    const { tenant_id, key_changes } = readHeader(await read())
-    found.tenant_id = tenant_id
+    const { tenant_id, key_changes, installation } = readHeader(await read())
     found.changes = followKeyChanges(key_changes)
+    found.installation = installation === undefined ? [] : readInstallation(installation)
+    found.tenant_id = tenant_id
     const line = await read()
     if (isAnchor(line)) found.end = findEnd(readAnchorLine(line))
   } catch (error) {

@@ -1,10 +1,10 @@
 /** Verifies an export offline, from the file and a public key alone, see export.md. Imports only code of the specs. */
-import { encodeBase64 } from '@eaas/protocol'
+import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack, readMetadata } from '../formats/chain.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import type { ExportAnchor, ExportHeader, ExportLinks, ExportTrailer } from '../formats/export.js'
-import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
+import { followKeyChanges, type KeyChange, listKeys, readInstallation } from '../formats/key-change.js'
 import { RunningRoot } from '../formats/merkle.js'
 import { readEntryTree } from '../formats/proof.js'
 import { CheckpointError } from '../formats/signed-note.js'
@@ -17,6 +17,7 @@ import {
   type ComparedCheckpoints,
   KeptNoteError,
   type ShownInstallation,
+  type Unused,
 } from './compare-checkpoints.js'
 import { assertContinues, assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
 import {
@@ -51,10 +52,12 @@ export interface ExportVerdict {
    * one that signed. A thief of the given key can write such a statement too
    */
   key_changes?: KeyChange[]
-  /** if a checkpoint was given: whether it and each newer one that was signed before the file were compared */
+  /** if checkpoints were given: whether all were compared */
   checkpoint_compared?: boolean
-  /** the checkpoint that was given, once its signature was verified; or the newer one that could not be compared */
+  /** the checkpoint that was given, once its signature was verified; or the newest one that could not be compared */
   checkpoint?: KeptStatement
+  /** why that one could not be compared */
+  unused?: Unused | undefined
   /** if several checkpoints were given: how all of them compare */
   checkpoints?: ComparedCheckpoints
   /** if the file has entries by which an operator accepted that the log lost others */
@@ -62,6 +65,10 @@ export interface ExportVerdict {
   signed_at?: string
   /** the key that signed the export, as the file names it */
   public_key?: string
+  /** the name of the tree of the installation's log, as that key states it */
+  tree?: string
+  /** whether that name was given */
+  trusted_tree?: boolean
   /** the last signed entry, if the file does not end with it: the file was truncated, or joined wrongly */
   signed_through?: number
   /** through which entry the log was purged, if that is why it does not begin with entry 1 */
@@ -112,6 +119,8 @@ export interface VerifyExportOptions {
    * be from before or after a key change that the file states
    */
   publicKey?: PublicKeys | undefined
+  /** the name that the tree of the installation's log must have (tree.md 2) */
+  tree?: string | undefined
   /** the checkpoint that the verdict names, as a note; by default the newest of `checkpoints`, those of the log first */
   checkpoint?: string | undefined
   /** all checkpoints that were kept of this log and of the installation's, as notes: none may contradict the file (export.md 6) */
@@ -172,6 +181,9 @@ const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
     `the tenant is deleted, but by the entries through ${id} a key is not destroyed, or an API key not revoked`,
 }
 
+/** An anchor, and the installation's own log, are compared by these keys alone. */
+const NO_INSTALLATION = 'the first line does not state the keys of the installation'
+
 type Position = { id: number; hash: Uint8Array; created_at: string }
 
 class ExportReader {
@@ -189,6 +201,8 @@ class ExportReader {
   private isEnded = false
   private readonly leaves = new RunningRoot()
   private changes: KeyChange[] = []
+  /** the keys of the installation, oldest first; none if the file does not state them */
+  private installation: readonly string[] = []
 
   constructor(private readonly options: Omit<VerifyExportOptions, 'onProgress'>) {
     this.verdict = { valid: false, verified_entries: 0, trusted_key: options.publicKey !== undefined }
@@ -224,8 +238,23 @@ class ExportReader {
       throw new ExportFault(
         `the export is of an installation whose signing keys do not include the one given${IF_REPLACED}`,
       )
+    if (header.installation !== undefined) this.installation = readInstallation(header.installation)
+    else if (tenant_id === INSTALLATION_ID) throw new ExportFault(NO_INSTALLATION)
+    this.assertTreeName()
     this.keep(tenant_id)
     this.compareWithKept()
+  }
+
+  private assertTreeName(): void {
+    const { installation, verdict } = this
+    const { tree: given } = this.options
+    const [first] = installation
+    if (first !== undefined)
+      Object.assign(verdict, { tree: readTreeKey(first).name, trusted_tree: given !== undefined })
+    if (given !== undefined && given !== verdict.tree)
+      throw new ExportFault(
+        verdict.tree ? `the tree of the installation is ${verdict.tree}, not ${given}` : NO_INSTALLATION,
+      )
   }
 
   private get given(): string[] | undefined {
@@ -233,19 +262,20 @@ class ExportReader {
     return publicKey === undefined ? undefined : [publicKey].flat()
   }
 
-  /** One of these keys must have signed a kept checkpoint. @throws ExportFault if none was given */
+  /** One of these keys must have signed a kept checkpoint of the log. @throws ExportFault if none was given */
   private get signers(): readonly string[] {
     if (!this.given) throw new ExportFault('a checkpoint was given without the public key that verifies it')
     return this.changes.length > 0 ? this.keys : this.given
   }
 
-  /** All keys that signed for the installation, oldest first, as far as the file states them. */
+  /** All keys that signed the log, oldest first, as far as the file states them. */
   private get keys(): string[] {
     return listKeys(this.changes)
   }
 
   private readAnchor(line: string, { tenant_id, after_id }: ExportHeader): void {
     if (this.covered || this.last.id !== after_id) throw new ExportFault('an anchor stands before the entries, once')
+    if (this.installation.length === 0) throw new ExportFault(NO_INSTALLATION)
     const covered = readAnchorLine(line)
     const { anchor, last_id } = covered
     const tenants = assertCovers(covered, tenant_id)
@@ -264,7 +294,8 @@ class ExportReader {
     const { checkpoint, checkpoints = [] } = this.options
     if (checkpoint === undefined && checkpoints.length === 0) return
     const { rollbacks, signers } = this
-    this.comparison = new CheckpointComparison(checkpoint, checkpoints, { tenant_id, signers, rollbacks })
+    const installation = this.installation.length > 0 ? this.installation : signers
+    this.comparison = new CheckpointComparison(checkpoint, checkpoints, { tenant_id, signers, installation, rollbacks })
     Object.assign(this.verdict, { checkpoint_compared: false, checkpoint: viewCheckpoint(this.comparison.named) })
   }
 
@@ -331,7 +362,9 @@ class ExportReader {
   }
 
   private assertSigner(signer: string): void {
-    const { given, keys, changes, verdict } = this
+    const { given, keys, changes, installation, verdict } = this
+    if (installation.length > 0 && installation.at(-1) !== signer)
+      throw new ExportFault('another key than the one that signed the export states the keys of the installation')
     if (keys.length > 0 && keys.at(-1) !== signer)
       throw new ExportFault('the statements about new signing keys do not lead to the key that signed the export')
     if (given && keys.length === 0 && !given.includes(signer))
@@ -347,7 +380,7 @@ class ExportReader {
     const { last_id } = covered
     const position = readAnchorPosition(covered, end.publicKey)
     const { head_id, head_hash, created_at } = position
-    if (links) assertLinks(links, { anchor: covered.anchor, head_id }, readTreeKey(end.publicKey, this.keys[0]))
+    if (links) assertLinks(links, { anchor: covered.anchor, head_id }, readTreeKey(end.publicKey, this.installation[0]))
     if (last_id > end.head_id) throw new ExportFault(`the log ends before the anchor, which covers ${last_id} entries`)
     const linked = (links?.entries ?? []).map(({ id, hash }) => ({ last_id: id, hash }))
     const known = [position, { last_id: head_id, hash: head_hash }, ...linked]
@@ -357,19 +390,20 @@ class ExportReader {
   private conclude(end: Stretch, installation: ShownInstallation | undefined): void {
     const { comparison, verdict } = this
     if (!comparison) return
-    const { named, isCompared, counted } = comparison.judge(end, installation)
+    const { named, isCompared, unused, agreeing, counted } = comparison.judge(end, installation)
     Object.assign(verdict, { checkpoint_compared: isCompared, checkpoint: viewCheckpoint(named) })
+    if (unused) verdict.unused = unused
     if (counted.given > 1) verdict.checkpoints = counted
-    if (!isCompared || named.tenant_id === verdict.tenant_id || !installation || !verdict.anchor) return
-    verdict.anchor.vouched =
-      named.last_id === verdict.anchor.id || this.isInTree(named, verdict.anchor.id, installation.head_id)
+    if (!agreeing || agreeing.tenant_id === verdict.tenant_id || !installation || !verdict.anchor) return
+    const isSeen = this.isInTree(agreeing, verdict.anchor.id, installation.head_id)
+    if (isCompared) verdict.anchor.vouched = agreeing.last_id === verdict.anchor.id || isSeen
   }
 
   /** Whether the tree that witnesses cosigned with a checkpoint has the anchor. @throws ExportFault */
   private isInTree({ last_id }: Checkpoint, anchor_id: number, size: number): boolean {
     const linked = this.links?.entries.find(({ id }) => id === last_id)
     const { treeProof } = this.options
-    if (!treeProof || !linked) return false
+    if (!treeProof || !linked || last_id === anchor_id) return false
     assertContinues(linked, treeProof, size)
     return anchor_id < last_id
   }

@@ -17,7 +17,7 @@ export interface Given {
 const EXPORT_START = `{"format":${JSON.stringify(EXPORT_FORMAT)}`
 const KEY_START = 'eaas-audit+'
 const BEGINNING_BYTES = 65_536
-const BEFORE_ENTRIES_BYTES = 4_194_304
+const BEFORE_ENTRIES_BYTES = 20_971_520 // the line of links has up to 16 MiB
 const MOST_NAMES_BYTES = 4_194_304 // ids of two dozen keys and more fit
 
 export async function recognize(file: File): Promise<Given> {

@@ -8,17 +8,17 @@ import {
   encodePublicKey,
   entryHash,
   entryLine,
-  findKeyChange,
   genesisHash,
   headerLine,
   linksLine,
   RunningRoot,
   signCheckpoint,
   signEntryTree,
+  signInstallation,
   signStretch,
   trailerLine,
 } from '@eaas/audit/formats'
-import type { wire } from '@eaas/protocol'
+import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import { isHeadGenuine } from '../audit/audit-key.js'
 import { equalBytes, type Head } from '../audit/formats/chain.js'
 import type { ToLink } from '../audit/guard.js'
@@ -53,21 +53,17 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const key_changes = await listKeyChangesOf(services.sql, services, tenant_id)
   const start = await findStart(context, scope.after_id)
   // First: an anchor that is written meanwhile may cover later entries than the export has.
-  const isFromElsewhere = isCarried(key_changes, live.signingKey.publicKeys)
-  if (isFromElsewhere && scope.toLink?.demanded.length)
-    throw new Refusal(
-      'E_STATE',
-      "the tenant moved here from another installation: this one's checkpoints cannot be linked",
-    )
-  const toLink = isFromElsewhere ? undefined : scope.toLink
-  const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, toLink) : undefined
+  const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, scope.toLink) : undefined
+  const { signingKey } = services
+  const isStated = covering !== undefined || tenant_id === INSTALLATION_ID
+  const installation = isStated ? signInstallation(signingKey, signingKey.publicKeys) : undefined
   const head = await getHead(context)
   const end = await findEnd(context, head, scope.through_id)
   if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
   const seal = sealEnd(context, end, head)
 
   async function* lines() {
-    yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash, key_changes })
+    yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash, key_changes, installation })
     if (covering) yield anchorLine(covering.anchor)
     if (covering?.links) yield linksLine(covering.links)
     const tree = createTree(context, { start, end })
@@ -84,14 +80,6 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const gone = new AbortController()
   const file = Readable.from(lines(), { objectMode: false })
   return file.once('close', () => gone.abort())
-}
-
-/**
- * Whether a log came from another installation. The tree of this one's log is named by its first key (tree.md 2), for
- * which a reader takes the first key that the export names.
- */
-function isCarried([first]: readonly string[], [ownFirst]: readonly string[]): boolean {
-  return first !== undefined && findKeyChange(first)?.from !== ownFirst
 }
 
 /** The tree over the entries of the export (proof.md 2), not signed if these do not lead to the end. */

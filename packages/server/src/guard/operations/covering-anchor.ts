@@ -3,12 +3,14 @@ import {
   anchorLeaf,
   type ChainedEntry,
   type ExportLinks,
+  followKeyChanges,
   inclusionProof,
+  listKeys,
   signCheckpoint,
   signStretch,
   signTree,
 } from '@eaas/audit/formats'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { INSTALLATION_ID, readJson } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
 import type { Covering, ToLink } from '../../core/audit/guard.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -17,7 +19,10 @@ import { findEntryHash } from '../../core/store/audit.js'
 import { AnchorFault, readAnchor } from '../watch/newest-anchor.js'
 import { createTreeReader, UnprovenTreeError } from './proven-tree.js'
 
-/** undefined if no genuine anchor covers the tenant. @throws Refusal E_STATE if no demanded entry can be linked */
+/**
+ * undefined if no genuine anchor covers the tenant, or the log does not prove which keys signed for the installation.
+ * @throws Refusal E_STATE if no demanded entry can be linked
+ */
 export async function findCovering(
   services: Services,
   tenant_id: string,
@@ -40,18 +45,29 @@ export async function findCovering(
     )
   }
   const { entry, heads, head } = anchor
-  return {
-    anchor: {
-      anchor: entry,
-      after_hash,
-      last_id: covered.last_id,
-      hash: covered.hash,
-      index,
-      proof: inclusionProof(heads.map(anchorLeaf), index),
-      signed: signPosition(services, { last_id: entry.id, hash: entry.hash, created_at }, head),
-    },
-    links: await findLinks(services, { anchor: entry, head, known, demanded }),
-  }
+  const proven = await proveLinks(services, { anchor: entry, head, known, demanded })
+  return (
+    proven && {
+      anchor: {
+        anchor: entry,
+        after_hash,
+        last_id: covered.last_id,
+        hash: covered.hash,
+        index,
+        proof: inclusionProof(heads.map(anchorLeaf), index),
+        signed: signPosition(services, { last_id: entry.id, hash: entry.hash, created_at }, head),
+      },
+      links: proven.links,
+    }
+  )
+}
+
+/** Whoever writes to the database and has an earlier key could add a statement, whose key would name the tree. */
+function assertStated(publicKeys: readonly string[], changes: readonly string[]): void {
+  const keys = changes.length === 0 ? publicKeys.slice(-1) : listKeys(followKeyChanges(changes))
+  const stated = keys.slice(0, keys.indexOf(publicKeys.at(-1) ?? '') + 1)
+  if (stated.join() !== publicKeys.join())
+    throw new UnprovenTreeError("the installation's log states other signing keys than this process read of it")
 }
 
 function signPosition(
@@ -64,21 +80,25 @@ function signPosition(
   return signStretch(signingKey, { ...statement, head_id: head.last_id, head_hash: head.hash })
 }
 
-async function findLinks(
+/** Links entries by the tree of the whole log, if any are wanted, and checks by it who signed for the installation. */
+async function proveLinks(
   { sql, signingKey, installationKey }: Services,
   { anchor, head, known, demanded }: { anchor: ChainedEntry; head: Head } & ToLink,
-): Promise<ExportLinks | undefined> {
+): Promise<{ links: ExportLinks | undefined } | undefined> {
   // The verifier refuses a checkpoint of a later entry, whatever the export links.
   const wanted = new Set([...known, ...demanded].filter((id) => id <= head.last_id))
-  if (wanted.size === 0) return undefined
   const hashes = new Map<number, Uint8Array>()
+  const changes: string[] = []
   let afreshBy = 0
-  const onEntry = ({ id, hash, action }: ChainedEntry) => {
+  const onEntry = ({ id, hash, action, metadata }: ChainedEntry) => {
     if (wanted.has(id)) hashes.set(id, hash)
+    if (action === 'installation.secrets_rotate') changes.push(String(Object(readJson(metadata ?? 'null')).key_change))
     if (action === 'audit.rollback_accepted' && id <= anchor.id) afreshBy = id
   }
   try {
     const tree = await createTreeReader()(sql, head, { auditKey: installationKey, onEntry })
+    assertStated(signingKey.publicKeys, changes)
+    if (wanted.size === 0) return { links: undefined }
     // The anchors began afresh then (anchor.md 4): an earlier one says nothing about what the later ones cover.
     if (demanded.length > 0 && demanded.every((id) => id < afreshBy)) {
       throw new Refusal(
@@ -87,11 +107,12 @@ async function findLinks(
       )
     }
     const entries = [...hashes].filter(([id]) => id >= afreshBy)
-    return {
+    const links = {
       tree: signTree(signingKey, tree, signingKey.publicKeys[0]),
       proof: inclusionProof(tree, anchor.id - 1),
       entries: entries.map(([id, hash]) => ({ id, hash, proof: inclusionProof(tree, id - 1) })),
     }
+    return { links }
   } catch (error) {
     if (!(error instanceof UnprovenTreeError)) throw error
     if (demanded.length > 0) throw new Refusal('E_STATE', error.message)
