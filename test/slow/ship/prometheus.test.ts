@@ -25,6 +25,8 @@ interface Example {
 }
 
 const ON = 'job="eaas",instance="one"'
+/** A server of another installation, where all is well: it neither hides an alert nor causes one. */
+const ELSEWHERE = 'job="eaas",instance="three",installation="other"'
 const gauge = (name: string, fires = '1', quiet = '0', minutes = 2): Example => ({
   series: `${name}{${ON}}`,
   fires: `${fires}+0x${minutes}`,
@@ -70,6 +72,7 @@ const EXAMPLES: Record<string, Example> = {
   EaasApiKeysGuessed: counter('eaas_refusals_total{code="E_UNAUTHORIZED",reason="unknown"}', 120, 30),
   EaasDeadApiKeyUsed: counter('eaas_refusals_total{code="E_UNAUTHORIZED",reason="revoked"}', 1, 0),
   EaasMalformedRequests: counter('eaas_refusals_total{code="E_REQUEST_TIMEOUT",reason=""}', 120, 30),
+  EaasMovedTenantCalled: counter('eaas_refusals_total{code="E_TENANT_MOVED",reason=""}', 1, 0),
   EaasUsageDoubled: counter('eaas_audit_entries_total{action="usage.doubled"}', 1, 0),
   EaasBudgetsRefuse: counter('eaas_audit_entries_total{action="budget.refused"}', 1, 0),
   EaasKeyLeftOrGoes: counter('eaas_audit_entries_total{action="key.export"}', 1, 0),
@@ -82,7 +85,12 @@ const BESIDE: Record<string, { series: string; values: string }[]> = {
     values: '0+60x20',
   })),
   EaasOpenFilesScarce: [{ series: `process_max_fds{${ON}}`, values: '1024+0x11' }],
-  EaasVersionsDiffer: [{ series: 'eaas_build_info{version="2",job="eaas",instance="two"}', values: '1+0x61' }],
+  EaasVersionsDiffer: [
+    { series: 'eaas_build_info{version="2",job="eaas",instance="two"}', values: '1+0x61' },
+    { series: `eaas_build_info{version="3",${ELSEWHERE}}`, values: '1+0x61' },
+  ],
+  EaasVerificationOverdue: [{ series: `eaas_audit_verification_age_seconds{${ELSEWHERE}}`, values: '9+0x2' }],
+  EaasAllDown: [{ series: `up{${ELSEWHERE}}`, values: '1+0x2' }],
 }
 
 it.runIf(found)('each alert fires for what it is about, and not for what is usual', () => {
@@ -114,7 +122,8 @@ const SHOWN = {
         {
           exp_labels: { severity: 'critical', job: 'eaas', instance: 'one' },
           exp_annotations: {
-            summary: 'one: 3 logs were cut, rolled back or forged, and their tenants are not served',
+            summary:
+              'one: 3 logs were cut, rolled back or forged. Servers refuse the calls of a tenant with such a log',
             page: 'docs/alarms.md',
           },
         },

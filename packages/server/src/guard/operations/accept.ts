@@ -94,7 +94,11 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     if (await findTenant(transaction, tenant_id))
       throw new Refusal('E_STATE', `tenant ${tenant_id} is in the database, so it is not gone`)
     if (!alarm && own.alarm) throw unwrittenAlarm(`tenant ${tenant_id}`, own.alarm.reason)
-    if (!alarm) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}, and no alarm about one`)
+    if (!alarm)
+      throw new Refusal(
+        'E_NOT_FOUND',
+        `there is no tenant ${tenant_id}, and no alarm about one, so there is nothing to accept`,
+      )
     if (await findHead(transaction, tenant_id)) {
       throw new Refusal(
         'E_STATE',

@@ -194,7 +194,7 @@ export function describeRefused(tenant_ids: readonly string[]): string {
 
 export const MISSING_TENANT =
   'the checkpoint file names a tenant that is not in the database: a backup from before its creation was restored, or the database was ' +
-  'tampered with. The tenant and its keys are lost unless a newer backup is restored'
+  'tampered with. The tenant and its keys are lost unless a newer backup is restored, or one of the installation that it moved here from'
 
 export const ACCEPTED_ROW =
   'an alarm that an operator had accepted was in the database again, and its row is deleted: unless a server wrote it at that moment, somebody ' +

@@ -130,7 +130,7 @@ function describeLostTenant(
 ): string[] {
   return [
     `Accepted: tenant ${tenant_id} is gone from the database. Its alarm is cleared.`,
-    'The tenant, its log and all its keys are lost unless a newer backup is restored: data encrypted under those keys cannot be decrypted.',
+    'The tenant, its log and all its keys are lost unless a newer backup is restored, or one of the installation that it moved here from: data encrypted under those keys cannot be decrypted.',
     "The installation's log records it (eaas audit list --installation). Keep these lines too, and the checkpoint files:",
     '',
     `witness  entry ${witnessed_id}, hash ${witnessed_hash}, alarm of ${raised_at}`,
