@@ -720,7 +720,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
     verdict, line, refused = {"valid": False, "verified_entries": 0}, 1, None
     try:
         tenant, after_id, after_hash, notes, stated = read(HEADER, file.readline(MAX_LINE_BYTES).decode(), "the header of an export")
-        last_id, last, time, purge = int(after_id), bytes.fromhex(after_hash), "", None
+        last_id, last, time, purge, moved = int(after_id), bytes.fromhex(after_hash), "", None, False
         demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
         changes = follow(json.loads(f"[{notes or ''}]"))
         keys = keys_of(changes)
@@ -770,6 +770,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
             if action == "audit.rollback_accepted":
                 rollbacks = {"entries": rollbacks.get("entries", 0) + 1, "newest_id": last_id}
                 comparison.accept(last_id, columns[-2], json.loads(columns[-1]))
+            moved = action == "tenant.update" and metadata_of(columns[-2]).get("status") == "moved"
             time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")
@@ -825,7 +826,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
     verdict.update({"accepted_rollbacks": rollbacks} if rollbacks else {})
     verdict.update({"purged_through": purge} if purge == verdict["after_id"] > 0 else {})
     missing = [] if verdict["after_id"] in (0, purge) or comparison.joins(verdict["after_id"]) else ["beginning"]
-    missing += ["end"] if head[0] > last_id else []
+    missing += ["end"] if head[0] > last_id or moved else []
     return {**verdict, "valid": True, "signed_at": signed_at, "head_id": head[0], "missing": missing, "whole": not missing}
 
 

@@ -814,6 +814,10 @@ def rollback_draft(through, after=0, ms=20, **told):
     return {**clock_draft(""), "action": "audit.rollback_accepted", "metadata": json.dumps(metadata, separators=(",", ":")), "created_at": f"2026-08-11T09:30:00.{ms:03d}Z"}
 
 
+def status_draft(status, replaces):
+    return {**purge_draft(0, metadata=f'{{"envelope_only":true,"replaces":{replaces},"status":"{status}"}}'), "action": "tenant.update"}
+
+
 def export_vectors():
     drafts = export_drafts()
     good = Export(drafts)
@@ -842,6 +846,8 @@ def export_vectors():
     start_of_purged = Export([*drafts[3:], purge_draft(3)], 3, hashes[3])
     nothing_yet = Export([], 4, hashes[4])
     good_cut = Export(drafts[:4])
+    gone = Export([*drafts, status_draft("moved", 1)])
+    came = Export([*drafts, status_draft("moved", 1), status_draft("active", 7)])
     first, second, third = written(OTHER_SEED), key, written(THIRD_SEED)
     changes = [key_change(OTHER_SEED, SIGNING_SEED)]
     later = [*changes, key_change(SIGNING_SEED, THIRD_SEED)]
@@ -921,6 +927,8 @@ def export_vectors():
         {"name": "a stretch without entries", "file": nothing_yet.file(nothing_yet.stretch(6, hashes[6])),
          "verdict": verdict(nothing_yet, missing=["beginning", "end"], head_id=6)},
         {"name": "the highest numbers", "file": longest.file(), "verdict": verdict(longest, whole=False)},
+        {"name": "a log whose tenant moved to another installation", "file": gone.file(), "verdict": verdict(gone, missing=["end"])},
+        {"name": "a log whose tenant moved here from another installation", "file": came.file(), "verdict": verdict(came)},
     ]
     anchored = Anchored(good)
     with_anchor = good.file_with(anchored.line())

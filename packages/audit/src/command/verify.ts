@@ -73,7 +73,9 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
     missing.includes('beginning') &&
       `PART        entries before ${after_id + 1} are missing from the export, and no purge in the file explains that`,
     missing.includes('end') &&
-      `PART        the log went on after entry ${last_id}, to entry ${verdict.head_id} when this was signed`,
+      (verdict.head_id === last_id
+        ? `PART        the tenant moved to another installation with entry ${last_id}: give its export too`
+        : `PART        the log went on after entry ${last_id}, to entry ${verdict.head_id} when this was signed`),
     verdict.key_changes?.flatMap(({ from, to, created_at }) => [
       `KEY CHANGED from ${from}`,
       `            to   ${to}, says a statement of ${created_at} that both signed`,

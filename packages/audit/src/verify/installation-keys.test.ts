@@ -127,3 +127,14 @@ describe('the keys of the installation', () => {
       expect(await verified(by({ installation }), kept)).toMatchObject({ code: 1 })
   })
 })
+
+describe('a kept statement about a key', () => {
+  const [later] = changesOf(other, leaked)
+  const kept = (key: typeof leaked) =>
+    `${JSON.stringify({ checkpoint: noteOf(at(log, 3), 3, key), key_change: later })}\n`
+
+  it('may be of the installation from which the tenant moved, which went on with its key', async () => {
+    const arrived = { key_changes: changesOf(other, current), installation: installationNote(current) }
+    expect(await verified(by(arrived), kept(other))).toMatchObject({ code: 0 })
+  })
+})

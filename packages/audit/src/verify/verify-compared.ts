@@ -33,7 +33,8 @@ export async function verifyCompared(
   const signers = keys.includes(publicKey ?? '') ? keys : (publicKey ?? '')
   const installationKeys = installation.length > 0 ? installation : signers
   const own = installation.slice(1).map((to, at) => ({ from: installation[at] ?? '', to }))
-  if (kept !== undefined) assertSameChanges(kept, [...own, ...changes])
+  // A move is no replacement: the former installation goes on with its key.
+  if (kept !== undefined) assertSameChanges(kept, installation.length > 0 ? own : changes)
   const witnessed =
     kept === undefined || witnesses === undefined || tenant_id === undefined
       ? undefined

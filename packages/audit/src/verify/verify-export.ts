@@ -194,6 +194,8 @@ class ExportReader {
   private history: RightsHistory = createRightsHistory({ after_id: 0 })
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
+  /** whether the last entry says that the log goes on in another installation */
+  private hasMoved = false
   private readonly rollbacks = new AcceptedRollbacks()
   private comparison: CheckpointComparison | undefined
   private covered: ExportAnchor | undefined
@@ -309,6 +311,7 @@ class ExportReader {
     const fault = this.history.read(entry)
     if (fault) throw new ExportFault(RIGHTS_FAULTS[fault](id), id)
     if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
+    this.hasMoved = entry.action === 'tenant.update' && readMetadata(entry).status === 'moved'
     this.last = entry
     this.leaves.add(entry.hash)
     this.options.onEntry?.(entry)
@@ -346,7 +349,7 @@ class ExportReader {
     const isJoined = after_id === 0 || isPurged || this.comparison?.joins(after_id) === true
     const missing: Missing[] = [
       ...(isJoined ? [] : ['beginning' as const]),
-      ...(head_id > last.id ? ['end' as const] : []),
+      ...(head_id > last.id || this.hasMoved ? ['end' as const] : []),
     ]
     Object.assign(verdict, { signed_at: signed.created_at, head_id, missing, whole: missing.length === 0 })
     this.isEnded = true
