@@ -41,7 +41,7 @@ const ON_BOTH = [
   ...files('audit', 'entries/list entries/searches retention/command'),
   ...files('cli', 'backup data-directory dev no-database root-key'),
   ...files('custody', 'destroyed-versions killed killed-process migrated providers rotation shares'),
-  ...files('custody', 'move-tenant new-audit-keys new-pepper new-signing-key'),
+  ...files('custody', 'left-by-moves move-tenant new-audit-keys new-pepper new-signing-key'),
   ...files('faults', 'clock-ahead commit crash erased-keys hidden-rows schema serving-role shared-appends'),
 ]
 
