@@ -114,7 +114,7 @@ describe('a tenant that is served elsewhere', TIMEOUT, () => {
       await round(here)
       expect([await listKeys(here), await listKeys(there)]).toEqual([401, 200])
       const [gone] = (await entries(here)).filter(({ action }) => action.endsWith('tenant_gone'))
-      expect(gone?.metadata).toMatchObject({ tenant_id, reason: 'moved' })
+      expect(gone?.metadata).toMatchObject({ tenant_id, status_before: 'moved', reason: 'moved' })
       expect(await invalid(here)).toEqual([])
       const restarted = await commandOn(here)
       await round(restarted)

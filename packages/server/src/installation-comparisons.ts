@@ -49,7 +49,7 @@ export async function rememberKept(
     onWarning?.(MISSING_TENANT, { tenant_id, file, line: witnesses.get(tenant_id)?.line })
 }
 
-/** The tenants of these that the database lacks, without those that are gone on record. */
+/** The tenants of these that the database lacks, without those that were moved away and deleted on record. */
 export async function listUnexplained(
   sql: Queryable,
   installationKey: AuditKey,
@@ -58,7 +58,8 @@ export async function listUnexplained(
   const unexplained: string[] = []
   for (const tenant_id of await findMissingTenants(sql, [...witnesses.keys()])) {
     const witness = witnesses.get(tenant_id)
-    if (!(await isLossAccepted(sql, { installationKey, tenant_id, witness }))) unexplained.push(tenant_id)
+    if (!(await isLossAccepted(sql, { installationKey, tenant_id, witness, isMoved: true })))
+      unexplained.push(tenant_id)
   }
   return unexplained
 }

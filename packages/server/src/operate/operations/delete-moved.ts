@@ -55,6 +55,7 @@ export async function deleteMoved(services: Services, tenant_id: string, { reaso
     await deleteEntriesAfter(lock, tenant_id, 0)
     const metadata = {
       tenant_id,
+      status_before: 'moved',
       witnessed_id: last_id,
       witnessed_hash: encodeHex(hash),
       ...(reason !== undefined && { reason }),
