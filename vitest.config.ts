@@ -40,8 +40,8 @@ const ON_BOTH = [
   ...files('api', 'batch counted-wraps keys operators'),
   ...files('audit', 'entries/list entries/searches retention/command'),
   ...files('cli', 'backup data-directory dev no-database root-key'),
-  ...files('custody', 'destroyed-versions killed killed-process migrated providers released-state rotation shares'),
-  ...files('custody', 'move-tenant new-audit-keys new-pepper new-signing-key'),
+  ...files('custody', 'destroyed-versions killed killed-process left-by-moves migrated move-tenant new-audit-keys'),
+  ...files('custody', 'new-pepper new-signing-key providers released-state rotation shares'),
   ...files('faults', 'clock-ahead commit crash erased-keys hidden-rows schema serving-role shared-appends'),
 ]
 

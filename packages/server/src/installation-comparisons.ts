@@ -1,10 +1,12 @@
 /** What logs are compared with: the newest anchor, the heads that others saw, and the checkpoint file. */
 import { followAuditKey, openAuditKey, readAuditKeys } from './core/audit/audit-key.js'
+import type { AuditKey, Witness } from './core/audit/formats/chain.js'
 import type { Services } from './core/runner/operation.js'
 import type { Queryable } from './core/store/db.js'
 import { NoDatabaseError } from './core/store/open-store.js'
 import { assertWhole } from './core/store/tampered-row.js'
 import { findMissingTenants } from './core/store/tenants.js'
+import { isLossAccepted } from './guard/named-entries.js'
 import { compareWithAnchor } from './guard/watch/anchor-watch.js'
 import type { KeysOfHeads } from './guard/watch/follow.js'
 import { watchesOf } from './guard/watch/head-watch.js'
@@ -31,7 +33,7 @@ export interface Comparisons {
 
 /** Remembers what the checkpoint file says of the logs, for the comparisons. */
 export async function rememberKept(
-  { sql, storeKeys, signingKey, committer }: Services,
+  { sql, storeKeys, signingKey, committer, installationKey }: Services,
   file: string,
   { onKeptFaults, onWarning }: ComparisonOptions,
 ): Promise<void> {
@@ -43,8 +45,23 @@ export async function rememberKept(
   const watches = watchesOf(committer)
   for (const [tenant_id, witness] of witnesses) watches.get(tenant_id).held.remember(witness)
   for (const other of others) watches.get(other.tenant_id).held.remember(other)
-  for (const tenant_id of await findMissingTenants(sql, [...witnesses.keys()]))
+  for (const tenant_id of await listUnexplained(sql, installationKey, witnesses))
     onWarning?.(MISSING_TENANT, { tenant_id, file, line: witnesses.get(tenant_id)?.line })
+}
+
+/** The tenants of these that the database lacks, without those that were moved away and deleted on record. */
+export async function listUnexplained(
+  sql: Queryable,
+  installationKey: AuditKey,
+  witnesses: ReadonlyMap<string, Witness>,
+): Promise<string[]> {
+  const unexplained: string[] = []
+  for (const tenant_id of await findMissingTenants(sql, [...witnesses.keys()])) {
+    const witness = witnesses.get(tenant_id)
+    if (!(await isLossAccepted(sql, { installationKey, tenant_id, witness, isMoved: true })))
+      unexplained.push(tenant_id)
+  }
+  return unexplained
 }
 
 /** `assertSessions` is called before each comparison with what is in the database. */
@@ -53,9 +70,19 @@ export function createComparisons(
   assertSessions: () => Promise<void>,
   { onWarning }: ComparisonOptions,
 ): Comparisons {
+  const isGone = async (tenant_id: string) => {
+    const [missing] = await findMissingTenants(sql, [tenant_id])
+    if (missing !== undefined) states.forget(tenant_id)
+    return missing !== undefined
+  }
   const findAuditKey = async (tenant_id: string) => {
     const auditKey = (await states.find(tenant_id))?.auditKey
-    if (auditKey) await followAuditKey(sql, auditKey)
+    if (!auditKey) return undefined
+    // Deleted after a move, which the installation's log records: nothing to raise an alarm about.
+    const witness = watchesOf(committer).get(tenant_id).held.proven
+    if ((await isGone(tenant_id)) && (await isLossAccepted(sql, { installationKey, tenant_id, witness })))
+      return undefined
+    await followAuditKey(sql, auditKey)
     return auditKey
   }
   const openKey: KeysOfHeads['openKey'] = (row) => openAuditKey(storeKeys, row)
@@ -65,11 +92,7 @@ export function createComparisons(
     sharedAlarms: createSharedAlarms({
       ...shared,
       assertSessions,
-      isGone: async (tenant_id) => {
-        const isGone = (await findMissingTenants(sql, [tenant_id])).length > 0
-        if (isGone) states.forget(tenant_id)
-        return isGone
-      },
+      isGone,
       onGoneAccepted: (tenant_id) => onWarning?.(GONE_ACCEPTED, { tenant_id }),
       onAcceptedRow: (tenant_id) => onWarning?.(ACCEPTED_ROW, { tenant_id }),
       now,

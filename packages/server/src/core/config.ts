@@ -164,16 +164,16 @@ function assertNoAlternatives(given: Given): void {
   }
 }
 
-/** Reads the URL of the database from the file of EAAS_DATABASE_URL_FILE. @throws ConfigError */
-export function readUrlFile(path: string): string {
+/** Reads the URL of a database from the file that a variable or an option names. @throws ConfigError */
+export function readUrlFile(path: string, name = 'EAAS_DATABASE_URL_FILE'): string {
   let url: string
   try {
     url = readFileSync(path, 'utf8').trim()
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    throw new ConfigError(`EAAS_DATABASE_URL_FILE names a file that cannot be read (${code}): ${path}`)
+    throw new ConfigError(`${name} names a file that cannot be read (${code}): ${path}`)
   }
-  return checkedUrl(url, 'the file of EAAS_DATABASE_URL_FILE')
+  return checkedUrl(url, `the file of ${name}`)
 }
 
 // A URL contains a password, so no message shows it.

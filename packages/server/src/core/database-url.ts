@@ -102,9 +102,13 @@ function isCoded(url: string): boolean {
   }
 }
 
-export type DatabaseSetting = Partial<Record<'databaseUrl' | 'databaseUrlFile', string | undefined>>
+/** `databaseUrlOption`: what of a command names the file, if no variable does. */
+export type DatabaseSetting = Partial<
+  Record<'databaseUrl' | 'databaseUrlFile' | 'databaseUrlOption', string | undefined>
+>
 
 /** Names the setting in force, for a sentence about what it says. */
-export function nameSetting({ databaseUrlFile }: DatabaseSetting): string {
+export function nameSetting({ databaseUrlFile, databaseUrlOption }: DatabaseSetting): string {
+  if (databaseUrlOption !== undefined) return `the file of ${databaseUrlOption}`
   return databaseUrlFile === undefined ? 'EAAS_DATABASE_URL' : 'the file of EAAS_DATABASE_URL_FILE'
 }

@@ -66,16 +66,20 @@ export async function readLostHead(
   return entry && readMetadata(entry).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
 }
 
-/** Whether an operator accepted that the tenant is gone with all that was witnessed of its log. */
+/**
+ * Whether an operator accepted that the tenant is gone with all that was witnessed of its log. `isMoved`: only if its rows
+ * were deleted here after it was moved away.
+ */
 export async function isLossAccepted(
   sql: Queryable,
-  of: { installationKey: AuditKey; tenant_id: string; witness: Witness | undefined },
+  of: { installationKey: AuditKey; tenant_id: string; witness: Witness | undefined; isMoved?: boolean },
 ): Promise<boolean> {
-  const { installationKey, tenant_id, witness } = of
+  const { installationKey, tenant_id, witness, isMoved = false } = of
   const id = (await readRecordedTenants(sql, tenant_id)).gone.get(tenant_id)
   if (id === undefined) return false
   const entry = await readLoss(sql, { auditKey: installationKey, tenant_id, id })
-  return entry !== undefined && (witness?.last_id ?? 0) <= (lostHead(entry.metadata)?.last_id ?? 0)
+  if (!entry || (isMoved && readMetadata(entry).status_before !== 'moved')) return false
+  return (witness?.last_id ?? 0) <= (lostHead(entry.metadata)?.last_id ?? 0)
 }
 
 async function readLoss(

@@ -37,6 +37,7 @@ export const operatorTenant = z.object({
   monthly_encrypt_quota: z.nullable(wire.count),
   plaintext_encoding: z.optional(z.enum(['base64'])),
   status: z.enum(['active', 'suspended', 'deleted', 'moving', 'moved']),
+  moved_to: z.optional(z.object({ public_key: z.string(), address: z.optional(z.string()) })), // not in lists
 })
 export const operatorTenantList = z.object({
   tenants: z.array(operatorTenant),

@@ -22,6 +22,7 @@ import {
 } from '../core/runner/operation.js'
 import { systemCaller } from '../core/runner/perform.js'
 import { Refusal } from '../core/runner/refusal.js'
+import type { MovedTo } from '../core/runner/tenant-state.js'
 import { type ApiKeyRow, insertApiKey } from '../core/store/api-keys.js'
 import { insertHead, listEntriesOf } from '../core/store/audit.js'
 import { isSpread, type Transaction } from '../core/store/db.js'
@@ -189,7 +190,10 @@ export function closeForMove(to: string): Operation<OperatorTenant> {
 }
 
 export function readTenantForOperator(): Operation<OperatorTenant> {
-  return async ({ state: { tenant } }) => ({ entries: [], release: () => viewForOperator(tenant) })
+  return async ({ state: { tenant, moved_to } }) => ({
+    entries: [],
+    release: () => ({ ...viewForOperator(tenant), ...(moved_to && { moved_to }) }),
+  })
 }
 
 /** What is wrong with a name: a UUID could be taken for an id, and invisible characters look like another name. */
@@ -242,7 +246,7 @@ export function changeTenant(
   })
 }
 
-export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
+export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'> & { moved_to?: MovedTo }
 
 export function viewForOperator(row: TenantRow): OperatorTenant {
   return { ...viewTenant(row), status: row.status }

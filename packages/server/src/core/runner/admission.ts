@@ -202,7 +202,8 @@ export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expire
 function assertServed({ tenant: { status }, fault, moved_to }: TenantState, api_key_id: string): void {
   if (fault || status === 'active') return
   if (status === 'moving') throw new Refusal('E_UNAVAILABLE', DETAILS.E_UNAVAILABLE.moving, { api_key_id })
-  if (status === 'moved') throw new Refusal('E_TENANT_MOVED', DETAILS.E_TENANT_MOVED.tenant(moved_to), { api_key_id })
+  if (status === 'moved')
+    throw new Refusal('E_TENANT_MOVED', DETAILS.E_TENANT_MOVED.tenant(moved_to?.address), { api_key_id })
   throw new Refusal('E_TENANT_SUSPENDED', DETAILS.E_TENANT_SUSPENDED.tenant, { api_key_id })
 }
 

@@ -209,11 +209,14 @@ class Call<Answer> {
   }
 }
 
+export const END_ITS_MOVE = 'end its move first, or undo that (eaas tenant move)'
+
 // Another installation continues the log, or is about to: an entry here would be a fork.
-function assertNotMovedAway({ tenant }: TenantState): void {
+function assertNotMovedAway({ tenant, moved_to }: TenantState): void {
   if (!isMovedAway(tenant)) return
   const { name, status } = tenant
-  const todo = status === 'moved' ? 'do this where it is now' : 'end its move first, or undo that (eaas tenant move)'
+  const where = moved_to && `: ${moved_to.address ?? `the installation with the public key ${moved_to.public_key}`}`
+  const todo = status === 'moved' ? `do this where it is now${where ?? ''}` : END_ITS_MOVE
   throw new Refusal('E_STATE', `tenant ${name} is ${status}: ${todo}`)
 }
 

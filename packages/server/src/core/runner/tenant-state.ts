@@ -26,14 +26,17 @@ import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/
 import type { OpenKey } from './load-key.js'
 import { type MaybeLoading, OpenRows, type WrittenRows } from './opened-keys.js'
 
+/** The installation, by the public key that it signed with then, and its address if the operator set one. */
+export type MovedTo = { public_key: string; address?: string }
+
 type Finders = Pick<OpenRows, 'findKey' | 'isListed' | 'findApiKey' | 'findApiKeyById'>
 
 export interface TenantState extends Finders {
   readonly tenant: TenantRow
   /** set if the tenant's row is not as the server last wrote it: then no decision is based on it */
   readonly fault: TamperedRowError | undefined
-  /** where a moved tenant is served now, if its operator set that */
-  readonly moved_to: string | undefined
+  /** where a tenant is served now that was moved, or will be; set if the log still has that */
+  readonly moved_to: MovedTo | undefined
   readonly policy_version: number
   /** the last entry that a purge took; 0 if there was none */
   readonly purged_through: number
@@ -241,13 +244,14 @@ function openKeys(storeKeys: StoreKeys, tenant: TenantRow): Pick<TenantState, 'a
   return { auditKey, rowKey: deriveRowKey(auditKey.current) }
 }
 
-// The address is only in the entry that the row names.
-async function findAddress(on: Queryable, tenant: TenantRow, auditKey: AuditKey): Promise<string | undefined> {
-  if (tenant.status !== 'moved') return undefined
+// Only the entry has it that the row names.
+async function findAddress(on: Queryable, tenant: TenantRow, auditKey: AuditKey): Promise<MovedTo | undefined> {
+  if (!isMovedAway(tenant)) return undefined
   const { tenant_id, entry_id: id } = tenant
   const entry = await readAuthenticEntry(on, { tenant_id, id, auditKey })
-  const { moved_to } = readMetadata(entry ?? { metadata: null })
-  return typeof moved_to === 'string' ? moved_to : undefined
+  const { to: public_key, moved_to: address } = readMetadata(entry ?? { metadata: null })
+  if (typeof public_key !== 'string') return undefined
+  return { public_key, ...(typeof address === 'string' && { address }) }
 }
 
 function findCurrent(on: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {

@@ -122,6 +122,7 @@ async function examine(config: Config): Promise<Finding[]> {
       if (!store.isEmbedded) await examineOne('rights', () => database.examineRights(store, config))
       if (!store.isEmbedded) await examineOne('erasure', () => database.examineErasure(store.sql))
       await examineOne('alarms', () => logs.examineAlarms(store.sql))
+      await examineOne('moves', () => logs.examineMoves(store.sql))
     }
     if (store.isSpread) await examineOne('machines', () => database.examineMachines(store))
     await examineOne('durability', async () => database.examineDurability(store))

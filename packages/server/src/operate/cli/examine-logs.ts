@@ -6,18 +6,19 @@ import { ChainAlarmError, RECOVERY_PAGE, untilFollowed } from '../../core/audit/
 import { openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
 import { type AuditKey, currentKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
 import { authentic, tenantMac } from '../../core/audit/formats/row-mac.js'
+import { readRecordedTenants } from '../../core/audit/recorded-tenants.js'
 import { verifyLog } from '../../core/audit/verify/verify.js'
 import type { Config } from '../../core/config.js'
 import { deriveRowKey, type StoreKeys } from '../../core/crypto/key-hierarchy.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { createTenantStates } from '../../core/runner/tenant-state.js'
-import { findHead } from '../../core/store/audit.js'
+import { findHead, readChain } from '../../core/store/audit.js'
 import type { Sql } from '../../core/store/db.js'
 import { findCurrentInstallation } from '../../core/store/instance.js'
 import { findOutdatedRow, findPutBack } from '../../core/store/newest-entry.js'
 import { findLastMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
-import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
+import { findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { compareWithWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../../guard/jobs/ask-witnesses.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import { findHeadFault } from '../../guard/operations/diff-audit.js'
@@ -34,14 +35,18 @@ import {
 } from '../../guard/watch/kept-witnesses.js'
 import { readAnchorTime } from '../../guard/watch/newest-anchor.js'
 import { describeRefused, MISSING_TENANT, TENANT_GONE } from '../../guard/watch/shared-alarms.js'
-import { assertUnused } from '../../installation-comparisons.js'
+import { assertUnused, listUnexplained } from '../../installation-comparisons.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-candidate.js'
+import { listStrays } from '../store/moved-rows.js'
 import { linesOf, type Result, someOf, warn, wrong } from './output.js'
+import { describeMove } from './tenant-move.js'
 import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000
 const OWN_LOG = "the installation's own log"
+/** How long a tenant may be closed for its move, in milliseconds. */
+const CLOSED_MS = 5 * MINUTE_MS
 /** How long entries may be due before a daily purge counts as missed, in milliseconds. */
 const UNPURGED_MS = 2 * 24 * 60 * MINUTE_MS
 
@@ -56,6 +61,27 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
     return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
   })
   return wrong(`${someOf(named)}. ${describeRefused(alarms.map(({ tenant_id }) => tenant_id))}`)
+}
+
+/** Tenants that a move left closed, and what an interrupted move copied here of a tenant that has not arrived. */
+export async function examineMoves(sql: Sql): Promise<Result> {
+  const since = new Date(Date.now() - CLOSED_MS).toISOString()
+  const closed: string[] = []
+  for (const { tenant_id, name, status, entry_id: through_id } of await listTenants(sql)) {
+    if (status !== 'moving') continue
+    const [entry] = await readChain(sql, { tenant_id, after_id: through_id - 1, through_id, limit: 1 })
+    if (entry && entry.created_at > since) continue
+    const todo = describeMove(tenant_id, '--to URL-FILE')
+    closed.push(`tenant ${name} is closed for a move since ${entry?.created_at}, and its calls get 503. ${todo}`)
+  }
+  const strays: string[] = []
+  for (const { tenant_id, entries } of await listStrays(sql)) {
+    if ((await readRecordedTenants(sql, tenant_id)).present.has(tenant_id)) continue // its row is missing: `audit chains`
+    const left = `${counted(entries, 'entry', 'entries')} of tenant ${tenant_id}, which is not here`
+    strays.push(`a move that runs or was interrupted left ${left}. To delete them: eaas tenant delete ${tenant_id}`)
+  }
+  if (closed.length + strays.length === 0) return { detail: 'none is unfinished' }
+  return (closed.length > 0 ? wrong : warn)(someOf([...closed, ...strays]))
 }
 
 /** For a database that no root key opens: a new one needs an unused checkpoint file, as a start demands. */
@@ -81,7 +107,7 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
       `${file} does not exist, so nothing was compared. A server that starts writes it; if one did before, find out what removed it`,
     )
   const behind = await findBehind(sql, storeKeys, { witnesses, others })
-  const missing = (await findMissingTenants(sql, [...witnesses.keys()])).map(
+  const missing = (await listUnexplained(sql, await openInstallationKey(sql, storeKeys), witnesses)).map(
     (tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`,
   )
   const found = linesOf(

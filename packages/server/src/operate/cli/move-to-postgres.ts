@@ -3,7 +3,7 @@ import { beforeEnd } from '@eaas/audit/node'
 import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { type Config, ConfigError, readUrlFile } from '../../core/config.js'
-import { readDatabaseUrl } from '../../core/database-url.js'
+import { type DatabaseSetting, readDatabaseUrl } from '../../core/database-url.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { openStore, type Store } from '../../core/store/open-store.js'
@@ -12,15 +12,18 @@ import { providerOf, rootKeySettingOf } from '../../root-keys/open-provider.js'
 import { VERSION } from '../../version.js'
 import { verifyAll } from '../jobs/verify-all.js'
 import { continues, countAll, isEmptyDatabase, readAllRows, UsedDatabaseError } from '../store/all-rows.js'
+import { adviseOn } from './advice.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { print, printJson, showProgress } from './output.js'
 import { fillDatabase } from './restore.js'
 import { recordOperation, withServices } from './with-services.js'
 
+const URL_FILE = '<url-file>'
+
 export function addMoveToPostgres(program: Command): void {
   program
-    .command('move-to-postgres <url-file>')
+    .command(`move-to-postgres ${URL_FILE}`)
     .description(
       'Move the installation from the embedded database to an empty database of PostgreSQL, verify every log there, and have servers refuse the embedded one from then on. Stop the server first. If the command is interrupted, repeat it.',
     )
@@ -41,12 +44,14 @@ async function move(config: Config, urlFile: string, { json }: { json: boolean }
       'EAAS_DATABASE_URL or EAAS_DATABASE_URL_FILE is set: only the embedded database can be moved. Unset it.',
     )
   }
-  const target: Config = {
+  const target: Config & DatabaseSetting = {
     ...config,
-    databaseUrl: readUrlFile(urlFile),
+    databaseUrl: readUrlFile(urlFile, URL_FILE),
     databaseUrlFile: urlFile,
+    databaseUrlOption: URL_FILE,
     rootKey: rootKeySettingOf(config),
   }
+  adviseOn(target)
   const release = beforeEnd(() => process.stderr.write('eaas: interrupted: repeat the command\n'))
   const from = await openStore(config, { beside: false, mayCreate: false, onFailure: failWithoutDatabase })
   try {

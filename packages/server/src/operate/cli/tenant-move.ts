@@ -1,14 +1,19 @@
 /** `eaas tenant move`: moves a tenant to another installation. */
+import { beforeEnd } from '@eaas/audit/node'
+import { visibleLine } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import { type Config, readConfig, readUrlFile } from '../../core/config.js'
+import type { DatabaseSetting } from '../../core/database-url.js'
 import type { Services } from '../../core/runner/operation.js'
 import { rootKeySettingOf } from '../../root-keys/open-provider.js'
 import { moveTenant, undoMove } from '../operations/move/move-tenant.js'
+import { adviseOn } from './advice.js'
 import { commandConfig, JSON_OPTION, readKeptPath } from './command.js'
 import { print, printJson, showProgress } from './output.js'
 import { describeTenant, getTenant, withServices } from './with-services.js'
 
 const MOST_ADDRESS = 255
+const TO = '--to'
 
 type MoveOptions = { to: string; toConfig?: string; address?: string; undo: boolean; json: boolean }
 
@@ -19,7 +24,7 @@ export function addTenantMove(tenant: Command): void {
       'Move a tenant to another installation, with its keys, API keys, counts and log. Its calls get 503 while the end of the log is copied, and 421 from then on. If the command is interrupted, repeat it.',
     )
     .argument('<tenant>', 'name or id')
-    .requiredOption('--to <url-file>', 'file with the URL of the database of the other installation', readKeptPath)
+    .requiredOption(`${TO} <url-file>`, 'file with the URL of the database of the other installation', readKeptPath)
     .option(
       '--to-config <file>',
       'configuration of the other installation, as for its EAAS_CONFIG, from which its root key is taken; this one has the same root key without it',
@@ -39,30 +44,61 @@ function readAddress(text: string): string {
   return text
 }
 
+/** The commands that end a move, with the options that name the other installation. */
+export function describeMove(tenant: string, options: string): string {
+  const command = `eaas tenant move ${tenant} ${options}`
+  return `To end the move: ${command}. To serve the tenant here again, unless it has arrived there: ${command} --undo`
+}
+
 // The environment is of this installation: nothing of it counts there but, without --to-config, the root key.
-function targetOf(config: Config, { to, toConfig }: MoveOptions): Config {
-  const databaseUrl = readUrlFile(to)
+function targetOf(config: Config, { to, toConfig }: MoveOptions): Config & DatabaseSetting {
+  const databaseUrl = readUrlFile(to, TO)
   const named = toConfig === undefined ? undefined : readConfig({ EAAS_CONFIG: toConfig })
   const target = named ?? { ...config, rootKey: rootKeySettingOf(config), checkpointFile: undefined }
-  return { ...target, databaseUrl, databaseUrlFile: to }
+  return { ...target, databaseUrl, databaseUrlFile: to, databaseUrlOption: TO }
 }
 
 async function tenantMove(config: Config, name: string, options: MoveOptions): Promise<void> {
-  const { address, undo, json } = options
+  const { to, toConfig, address, undo, json } = options
   const progress = showProgress('move:')
+  const tell = (text: string) => {
+    progress.done()
+    process.stderr.write(`eaas: ${visibleLine(text)}\n`)
+  }
+  const given = [TO, to, ...(toConfig ? ['--to-config', toConfig] : []), ...(address ? ['--address', address] : [])]
+  const hint = describeMove(name, given.join(' '))
+  let isClosing = false
+  const onClosing = () => {
+    isClosing = true
+  }
+  const tellState = () => {
+    const closed = `tenant ${name} may be closed here, and its calls then get 503`
+    tell(`${isClosing ? closed : `this command ended before it closed tenant ${name}`}. ${hint}`)
+  }
+  const release = beforeEnd(tellState)
   const work = () =>
     withServices(config, async (from) => {
       const found = await getTenant(from, name)
       const workThere = async (to: Services) => {
         const move = { from, to, tenant_id: found.tenant_id }
-        if (undo) await undoMove(move)
-        const closedMs = undo ? 0 : await moveTenant(move, { address, onProgress: progress })
+        if (undo) await undoMove(move, { onClosing })
+        const closedMs = undo ? 0 : await moveTenant(move, { address, onStep: tell, onProgress: progress, onClosing })
+        isClosing = false
+        release()
         return { found, closedMs }
       }
       // A move that begins there with an alarm still to be raised would close the tenant and not arrive.
-      return withServices(targetOf(config, options), workThere, { comparesAll: true })
+      const target = targetOf(config, options)
+      adviseOn(target)
+      return withServices(target, workThere, { comparesAll: true })
     })
-  const { closedMs, found } = await work().finally(progress.done)
+  const { closedMs, found } = await work()
+    .catch((error: unknown) => {
+      if (isClosing) tellState()
+      throw error
+    })
+    .finally(progress.done)
+    .finally(release)
   if (json) return printJson({ ...found, moved: !undo, closed_ms: Math.round(closedMs) })
   if (undo)
     return print(
@@ -70,7 +106,7 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
       'If an older state of the other database was restored since the move began, the tenant may have arrived there and lost entries: compare a checkpoint from there.',
     )
   print(
-    `${describeTenant(found)} is served by the other installation; its calls waited ${(closedMs / 1_000).toFixed(1)} s.`,
-    'Its sealed secrets are still in this database and its backups. To let nobody here use them, rotate its keys there.',
+    `${describeTenant(found)} is served by the other installation${closedMs > 0 ? `; its calls waited ${(closedMs / 1_000).toFixed(1)} s` : ''}.`,
+    'Its sealed secrets are still in this database and its backups. To let nobody here use them, rotate its keys there, and delete what it left here: eaas tenant delete --help',
   )
 }

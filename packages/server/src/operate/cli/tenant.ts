@@ -1,17 +1,19 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
-import { counted, visible, wire } from '@eaas/protocol'
+import { counted, foldUuid, INSTALLATION_ID, isUuid, visible, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../../core/config.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { DatabaseDeadlineError } from '../../core/store/deadline.js'
 import * as tenants from '../../operators/tenants.js'
+import { deleteStray, getStray } from '../operations/delete-moved.js'
 import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
+import type { Stray } from '../store/moved-rows.js'
 import * as cli from './command.js'
 import { linesOf, print, printJson, printOnce, showProgress } from './output.js'
 import { mode, quota, tenantList, tenantListAll } from './tenant-list.js'
 import { addTenantMove } from './tenant-move.js'
-import { getTenant, performIn, withServices } from './with-services.js'
+import { findTenant, getTenant, performIn, withServices } from './with-services.js'
 
 const STATUS_CHANGES = {
   suspend:
@@ -92,12 +94,12 @@ export function addTenant(program: Command): void {
   tenant
     .command('delete')
     .description(
-      'Destroy the key material of a suspended tenant and revoke its API keys, for good. Its audit log remains, and can be verified and exported until a purge deletes it. Without --confirm, print what would be destroyed and do nothing.',
+      'Destroy the key material of a suspended tenant and revoke its API keys, for good. Its audit log remains, and can be verified and exported until a purge deletes it. Of a tenant that was moved to another installation, or whose move here was interrupted (by its id), delete every row here. Without --confirm, print what would be destroyed and do nothing.',
     )
     .argument('<tenant>', 'name or id')
     .option(
       '--confirm <name>',
-      "the tenant's name, repeated: data encrypted under its keys can't be decrypted afterwards",
+      "the tenant's name, repeated, or the id of a move that was interrupted: data encrypted under its keys can't be decrypted afterwards",
     )
     .addOption(cli.REASON_OPTION)
     .addOption(cli.JSON_OPTION)
@@ -177,23 +179,76 @@ async function tenantDelete(
   { confirm, json, ...reason }: cli.Format & tenants.Reason & { confirm?: string },
 ): Promise<boolean> {
   return withServices(config, async (services) => {
-    const { tenant_id } = await getTenant(services, tenant)
+    const found = await findTenant(services, tenant)
+    const stray = found ? undefined : await findStrayOf(services, tenant)
+    if (stray) return strayDelete(services, stray, { confirm, json, ...reason })
+    const { tenant_id } = found ?? (await getTenant(services, tenant))
     const plan = await planDeletion(services, tenant_id)
     if (confirm === undefined) {
       if (json) printJson({ ...plan, deleted: false })
-      else print(...describeDeletion(plan))
+      else print(...(plan.tenant.status === 'moved' ? describeDeletionOfMoved(plan) : describeDeletion(plan)))
       return false
     }
     const progress = showProgress('destroying keys')
     const onProgress = (keys: number) => progress(String(keys))
     const deleted = await deleteTenant(services, tenant_id, { ...reason, confirm, onProgress }).finally(progress.done)
     if (json) printJson({ ...plan, tenant: deleted, deleted: true })
+    else if (plan.tenant.status === 'moved')
+      print(`What tenant ${deleted.name} (${tenant_id}) left here is deleted. ${IN_BACKUPS}`)
     else
       print(
         `Tenant ${deleted.name} (${tenant_id}) is deleted: the material of ${counted(plan.keys, 'key')} is destroyed and ${counted(plan.api_keys, 'API key')} revoked. Its log remains.`,
       )
     return true
   })
+}
+
+const IN_BACKUPS = 'Backups of the database hold the key material for as long as they are kept.'
+
+function findStrayOf(services: Services, tenant: string): Promise<Stray | undefined> {
+  const id = foldUuid(tenant)
+  return isUuid(id) && id !== INSTALLATION_ID ? getStray(services, id) : Promise.resolve(undefined)
+}
+
+async function strayDelete(
+  services: Services,
+  stray: Stray,
+  { confirm, json, ...reason }: cli.Format & tenants.Reason & { confirm?: string | undefined },
+): Promise<boolean> {
+  if (confirm !== undefined) await deleteStray(services, stray, { ...reason, confirm })
+  const deleted = confirm !== undefined
+  const { tenant_id, entries } = stray
+  const left = `${counted(entries, 'entry', 'entries')} and the peppers of tenant ${tenant_id}`
+  if (json) printJson({ ...stray, deleted })
+  else if (deleted) print(`${left} are deleted here. The tenant is not in this installation.`)
+  else
+    print(
+      `A move that runs or was interrupted left here ${left}, which is not in this installation.`,
+      'Nothing was deleted. If the move is not to be continued, repeat the command with --confirm and the id.',
+    )
+  return deleted
+}
+
+function describeDeletionOfMoved({ tenant, keys, versions, api_keys, last_entry }: DeletionPlan): string[] {
+  const { name, tenant_id } = tenant
+  return [
+    `Deleting what tenant ${visible(name)} (${tenant_id}) left here cannot be undone. It is served by ${describePlace(tenant)}: make sure of that, and that there is a backup.`,
+    '',
+    `Deleted here  the sealed secrets of ${counted(keys, 'key')} in ${counted(versions, 'version')}, ${counted(api_keys, 'API key')}, and all other rows of the tenant`,
+    `              this part of the audit log, which ends at entry ${last_entry}; the other installation has the whole log`,
+    '',
+    'Clients that call here get 401 from then on. The tenant can be moved back later.',
+    IN_BACKUPS,
+    `To join exports from before the move with later ones, first export this part: eaas audit export --tenant ${tenant_id} --out FILE`,
+    '',
+    'Nothing was deleted. To delete it, repeat the command with --confirm and the name of the tenant.',
+  ]
+}
+
+function describePlace({ moved_to }: tenants.OperatorTenant): string {
+  if (!moved_to) return 'another installation'
+  const { address, public_key } = moved_to
+  return `${address === undefined ? '' : `${visible(address)}, `}the installation with the public key ${visible(public_key)}`
 }
 
 function describeDeletion({ tenant, keys, versions, api_keys, last_entry }: DeletionPlan): string[] {
@@ -206,7 +261,7 @@ function describeDeletion({ tenant, keys, versions, api_keys, last_entry }: Dele
     `Kept               the audit log, which ends at entry ${last_entry} so far, until a purge deletes it; it can still be verified and exported`,
     '                   the records of keys and API keys, without key material; the name of the tenant, which stays taken',
     '',
-    'Backups of the database hold the key material for as long as they are kept.',
+    IN_BACKUPS,
     `To save the log as a file: eaas audit export --tenant ${tenant_id} --out FILE`,
     '',
     'Nothing was deleted. To delete the tenant, repeat the command with --confirm and its name.',
@@ -218,6 +273,7 @@ function describeTenant(tenant: tenants.OperatorTenant): string[] {
     `name              ${visible(tenant.name)}`,
     `id                ${tenant.tenant_id}`,
     `status            ${tenant.status}`,
+    tenant.moved_to && `moved to          ${describePlace(tenant)}`,
     `mode              ${mode(tenant)}`,
     `encrypts a month  ${quota(tenant)}`,
     tenant.plaintext_encoding && `plaintext         ${tenant.plaintext_encoding} unless a call says otherwise`,

@@ -1,17 +1,24 @@
-// Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and then sets
+// Deletes a tenant, or what a moved one left here (delete-moved.ts): destroys its key material and revokes its API keys, one change and one entry each, and then sets
 // its status to `deleted`. The rows that the log refers to remain, so that it can still be verified.
 import { listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
 import { destroySuspendedKey } from '../../core/api/key-destruction.js'
 import { listKeys } from '../../core/api/keys.js'
 import { readValidLog } from '../../core/audit/verify/verify.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
-import { performAsSystem } from '../../core/runner/perform.js'
+import { END_ITS_MOVE, performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
 import { hasApiKey } from '../../core/store/api-keys.js'
 import { findHead } from '../../core/store/audit.js'
 import { countKeyMaterial } from '../../core/store/keys.js'
-import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from '../../operators/tenants.js'
+import {
+  changeTenant,
+  type OperatorTenant,
+  type Reason,
+  readTenantForOperator,
+  viewForOperator,
+} from '../../operators/tenants.js'
+import { assertMayDelete, deleteMoved } from './delete-moved.js'
 
 export interface DeletionPlan {
   tenant: OperatorTenant
@@ -24,6 +31,7 @@ export interface DeletionPlan {
 /** Counts what a deletion would destroy. @throws Refusal E_STATE if the tenant is active, or nothing is left of it */
 export async function planDeletion(services: Services, tenant_id: string): Promise<DeletionPlan> {
   const tenant = await performAsSystem(services, tenant_id, readInactive())
+  if (tenant.status === 'moved') await assertMayDelete(services.sql)
   const head = await findHead(services.sql, tenant_id)
   const listed = await performAsSystem(services, tenant_id, listApiKeys())
   const { keys, versions } = await countKeyMaterial(services.sql, tenant_id)
@@ -43,8 +51,12 @@ export async function deleteTenant(
   tenant_id: string,
   { confirm, onProgress, ...reason }: Reason & { confirm: string; onProgress?: (keys: number) => void },
 ): Promise<OperatorTenant> {
-  const { name } = await performAsSystem(services, tenant_id, readInactive())
-  if (confirm !== name) throw new Refusal('E_VALIDATION', "confirm: must be the tenant's name")
+  const tenant = await performAsSystem(services, tenant_id, readInactive())
+  if (confirm !== tenant.name) throw new Refusal('E_VALIDATION', "confirm: must be the tenant's name")
+  if (tenant.status === 'moved') {
+    await deleteMoved(services, tenant_id, reason)
+    return { ...tenant, status: 'deleted' }
+  }
   const { keys } = await performAsSystem(services, tenant_id, listKeys({}))
   let destroyed = 0
   for (const { id, status } of keys) {
@@ -60,9 +72,9 @@ export async function deleteTenant(
 }
 
 function readInactive(): Operation<OperatorTenant> {
-  return async ({ state }) => {
-    assertInactive(state)
-    return { entries: [], release: () => viewForOperator(state.tenant) }
+  return async (context) => {
+    assertInactive(context.state)
+    return readTenantForOperator()(context)
   }
 }
 
@@ -98,6 +110,7 @@ function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
 }
 
 function assertInactive({ tenant: { name, status } }: TenantState): void {
+  if (status === 'moving') throw new Refusal('E_STATE', `tenant ${name} is moving: ${END_ITS_MOVE}`)
   if (status !== 'active') return
   throw new Refusal(
     'E_STATE',

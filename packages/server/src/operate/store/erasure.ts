@@ -1,6 +1,7 @@
 // What destroyed keys leave in the database's files: earlier versions of rows, in the tables until these are vacuumed
 // and in the write-ahead log until its files are removed.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Queryable, type Sql, withoutLimits } from '../../core/store/db.js'
 
 const TABLES = ['keys', 'key_versions', 'store_keys']
@@ -28,17 +29,18 @@ export type Erase = () => Promise<Erasure>
 
 /** The first call makes up for a crash between a destruction and its erasure. */
 export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
-  let erased = 0
+  let erased = '0 0'
   return async () => {
-    const versions = await countDestroyed(sql) // before the work: a key destroyed meanwhile is left to the next call
-    if (versions === erased) return { outcome: 'unchanged', versions }
+    const { versions, gone } = await countDestroyed(sql) // before the work: a key destroyed meanwhile is left to the next call
+    const found = `${versions} ${gone}`
+    if (found === erased) return { outcome: 'unchanged', versions }
     if (!isEmbedded) {
       const outcome = await vacuum(sql)
       if (outcome !== 'erased') return { outcome, versions }
     } else {
       await rewrite(sql)
     }
-    erased = versions
+    erased = found
     return { outcome: 'erased', versions }
   }
 }
@@ -61,12 +63,16 @@ export async function isVacuumed(sql: Queryable): Promise<boolean> {
   return least > 0 && dead === 0
 }
 
-async function countDestroyed(sql: Queryable): Promise<number> {
+/** `gone`: tenants that were deleted with all their rows. */
+async function countDestroyed(sql: Queryable): Promise<{ versions: number; gone: number }> {
   const [row] = await sql<{ versions: number }[]>`
     select (select pg_catalog.count(*) from key_versions where wrapped_kek is null)::integer
          + (select coalesce(pg_catalog.min(number), 1) - 1 from store_keys) as versions`
-  if (!row) throw new Error('the destroyed key versions could not be counted')
-  return row.versions
+  const [counted] = await sql<{ gone: number }[]>`
+    select coalesce(pg_catalog.sum(entries), 0)::integer as gone from audit_counts
+    where tenant_id = ${INSTALLATION_ID} and action = 'installation.tenant_gone'`
+  if (!row || !counted) throw new Error('the destroyed key versions could not be counted')
+  return { ...row, ...counted }
 }
 
 // VACUUM FULL would lock the tables against every call. Bytes that this one frees are overwritten, but not at once.

@@ -1,7 +1,9 @@
 /** The rows of one tenant that are moved to another database, and what is written there before the tenant arrives. */
-import { encodeHex } from '@eaas/protocol'
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { NIL_UUID } from '../../core/store/audit.js'
 import { assertInserted, type Queryable, type Transaction } from '../../core/store/db.js'
-import type { TenantPepperRow } from '../../core/store/peppers.js'
+import { listTenantPeppers, type TenantPepperRow } from '../../core/store/peppers.js'
+import { listTenantIds } from '../../core/store/tenants.js'
 
 const PAGE_ROWS = 500
 
@@ -44,6 +46,14 @@ export async function copyRows(from: Transaction, to: Transaction, table: string
   await from`close copied`
 }
 
+/** Whether this connection's role may delete a tenant's rows, as the owner of the tables may. */
+export async function mayDelete(sql: Queryable): Promise<boolean> {
+  const [row] = await sql<{ may: boolean }[]>`
+    select pg_catalog.bool_and(pg_catalog.has_table_privilege(pg_catalog.to_regclass(name)::oid, 'delete')) as may
+    from pg_catalog.unnest(${[...TABLES, 'audit_log']}::text[]) as t (name)`
+  return row?.may ?? false
+}
+
 /** Deletes what a tenant left when it was moved away, before it comes back; its log stays, and is continued. */
 export async function deleteLeft(sql: Transaction, tenant_id: string): Promise<void> {
   for (const table of TABLES) await sql`delete from ${sql(table)} where tenant_id = ${tenant_id}`
@@ -77,6 +87,11 @@ export function lockPeppersOf(sql: Transaction, tenant_id: string): Promise<Tena
     where tenant_id = ${tenant_id} order by number for update`
 }
 
+/** Until this transaction ends, no tenant arrives: an arrival locks its tenant's peppers first. */
+export async function lockArrivals(sql: Transaction): Promise<void> {
+  await sql`lock table tenant_peppers in exclusive mode`
+}
+
 export async function deletePeppersOf(sql: Transaction, tenant_id: string): Promise<void> {
   await sql`delete from tenant_peppers where tenant_id = ${tenant_id}`
 }
@@ -100,4 +115,29 @@ export async function countEntries(
 
 export async function deleteEntriesAfter(sql: Transaction, tenant_id: string, after_id: number): Promise<void> {
   await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${after_id}`
+}
+
+/** What a move that runs, or was interrupted, copied here of a tenant that has not arrived. */
+export type Stray = { tenant_id: string; entries: number }
+
+export async function findStray(sql: Queryable, tenant_id: string): Promise<Stray | undefined> {
+  const [row] = await sql<{ entries: number; is_there: boolean }[]>`
+    select pg_catalog.count(*) as entries,
+           pg_catalog.count(*) > 0 or exists (select from tenant_peppers where tenant_id = ${tenant_id}) as is_there
+    from audit_log where tenant_id = ${tenant_id}`
+  return row?.is_there ? { tenant_id, entries: row.entries } : undefined
+}
+
+/** Of all tenants without a row. A query for each log: the entries of one are skipped by the index. */
+export async function listStrays(sql: Queryable): Promise<Stray[]> {
+  const copied = new Set((await listTenantPeppers(sql)).map(({ tenant_id }) => tenant_id))
+  for (let after: string | undefined = NIL_UUID; after !== undefined; ) {
+    const [row]: { tenant_id: string }[] = await sql<{ tenant_id: string }[]>`
+      select tenant_id from audit_log where tenant_id > ${after} order by tenant_id limit 1`
+    after = row?.tenant_id
+    if (after !== undefined) copied.add(after)
+  }
+  for (const tenant_id of [...(await listTenantIds(sql)), INSTALLATION_ID]) copied.delete(tenant_id)
+  const strays = await Promise.all([...copied].map((tenant_id) => findStray(sql, tenant_id)))
+  return strays.filter((stray) => stray !== undefined)
 }

@@ -1,6 +1,7 @@
 /** Copies the log of a tenant to another installation: each entry is verified on the way. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
+import { counted } from '@eaas/protocol'
 import {
   type AuditKey,
   areMarksAuthentic,
@@ -32,8 +33,12 @@ export interface MoveOptions {
   address?: string | undefined
   /** how long processes may take to read a pepper, in seconds */
   learnSeconds?: number
-  /** called with the step that begins, and with how many entries were copied */
-  onProgress?: ((step: string) => void) | undefined
+  /** called with the step that begins */
+  onStep?: ((step: string) => void) | undefined
+  /** called with how many entries were copied */
+  onProgress?: ((state: string) => void) | undefined
+  /** called before the tenant is closed, or at once if it is: from then on, only the end of the move serves it again */
+  onClosing?: (() => void) | undefined
   /** ends the move before the tenant is closed; the next call continues */
   signal?: AbortSignal | undefined
 }
@@ -57,11 +62,12 @@ export async function findStart(
 }
 
 /** Copies until few entries are left, and leaves time to the calls. */
-export async function copyWhileServed(move: Move, { onProgress, signal }: MoveOptions): Promise<Position> {
+export async function copyWhileServed(move: Move, { onStep, onProgress, signal }: MoveOptions): Promise<Position> {
   const { from, tenant_id } = move
   let at = await findCopied(move, { on: from.sql, ...(await getState(move)) })
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const head = await findHead(from.sql, tenant_id)
+    if (head && round === 0) onStep?.(`copying ${counted(head.last_id - at.id, 'entry', 'entries')}`)
     if (!head || head.last_id - at.id <= TAIL_ENTRIES) break
     const { auditKey } = await getState(move) // read after the head, so that it covers a rotation before that
     at = await copyEntries(move, {

@@ -41,6 +41,7 @@ import {
   lockPeppersOf,
   withoutTimeouts,
 } from '../../store/moved-rows.js'
+import { assertMayDelete } from '../delete-moved.js'
 import { copyWhileServed, getState, type Move, type MoveOptions, type Reading } from './copy-log.js'
 import { stagePeppers } from './stage-peppers.js'
 import {
@@ -58,44 +59,45 @@ import {
 /** Between two checks whether processes have read the peppers, in milliseconds. */
 const LOOK_MS = 500
 
+const NEEDS_OWNER = 'the file of the other database must name the role that owns the tables there'
+
 /**
- * Moves a tenant, or continues a move that was interrupted. Returns for how long calls were refused, in milliseconds: 0
- * if the tenant had arrived before.
+ * Moves a tenant, or continues a move that was interrupted. Returns for how long calls were refused, also before an
+ * interruption, in milliseconds: 0 if the move had ended before.
  *
  * @throws Refusal E_STATE, E_NOT_FOUND, E_NAME_TAKEN; TamperedRowError, ChainAlarmError
  */
 export async function moveTenant(move: Move, options: MoveOptions = {}): Promise<number> {
   const { from, to, tenant_id } = move
-  const { learnSeconds = LEARN_SECONDS, onProgress, signal } = options
+  const { learnSeconds = LEARN_SECONDS, onStep, onClosing, signal } = options
   const tenant = await readTenant(move, from.sql)
   await assertTarget(move, from.sql, tenant)
+  await assertMayDelete(to.sql, NEEDS_OWNER)
   if (tenant.status === 'moved') {
     await assertThere(move, tenant)
     return 0
   }
-  const hasArrived = await assertMovable(move, tenant)
-  let closedAt: number | undefined
-  if (!hasArrived) {
-    let peppers = await stagePeppers(move)
-    const copied = await copyWhileServed(move, options)
-    onProgress?.('waiting until its API keys are known there')
-    for (;;) {
-      peppers = await stagePeppers(move, peppers) // again, since a rotation may have replaced one meanwhile
-      if (await arePeppersKnown(to.sql, tenant_id, learnSeconds)) break
-      signal?.throwIfAborted()
-      await sleep(LOOK_MS)
-    }
-    closedAt = performance.now()
-    if (tenant.status !== 'moving') await performAsSystem(from, tenant_id, closeForMove(keyOf(to)))
-    onProgress?.('closed here, copying the rest')
-    await switchOver(move, { ...options, peppers, copied })
-  } else await switchOver(move, options)
-  return closedAt === undefined ? 0 : performance.now() - closedAt
+  if (tenant.status === 'moving') onClosing?.()
+  if (await assertMovable(move, tenant)) return switchOver(move, options)
+  let peppers = await stagePeppers(move)
+  const copied = await copyWhileServed(move, options)
+  onStep?.('waiting until its API keys are known there')
+  for (;;) {
+    peppers = await stagePeppers(move, peppers) // again, since a rotation may have replaced one meanwhile
+    if (await arePeppersKnown(to.sql, tenant_id, learnSeconds)) break
+    signal?.throwIfAborted()
+    await sleep(LOOK_MS)
+  }
+  onClosing?.()
+  if (tenant.status !== 'moving') await performAsSystem(from, tenant_id, closeForMove(keyOf(to)))
+  onStep?.('closed here, copying the rest')
+  return switchOver(move, { ...options, peppers, copied })
 }
 
 /** Undoes a move unless the tenant has arrived: deletes what was copied, and serves the tenant here again. @throws Refusal E_STATE */
-export async function undoMove(move: Move): Promise<void> {
+export async function undoMove(move: Move, { onClosing }: Pick<MoveOptions, 'onClosing'> = {}): Promise<void> {
   const { from, to, tenant_id } = move
+  await assertMayDelete(to.sql, NEEDS_OWNER)
   const { auditKey } = await getState(move)
   const noted = noteInstallation(from)
   await extendLocked(from, { tenant_id, auditKey }, async (lock, head) => {
@@ -103,6 +105,7 @@ export async function undoMove(move: Move): Promise<void> {
     const tenant = await readTenant(move, lock)
     if (tenant.status === 'moved') throw arrived(tenant)
     await assertTarget(move, lock, tenant)
+    if (tenant.status === 'moving') onClosing?.()
     await withoutDeadlines(to.sql).begin(async (there) => {
       await withoutTimeouts(there)
       // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
@@ -136,15 +139,22 @@ function arrived({ name }: TenantRow): Refusal {
   )
 }
 
-/** Refuses a target that is this installation, or not the one to which the tenant is being moved or was. @throws Refusal E_STATE */
-async function assertTarget({ from, to, tenant_id }: Move, on: Queryable, tenant: TenantRow): Promise<void> {
+/**
+ * Refuses a target that is this installation, or not the one to which the tenant is being moved or was. Returns the
+ * entry that says which. @throws Refusal E_STATE
+ */
+async function assertTarget(
+  { from, to, tenant_id }: Move,
+  on: Queryable,
+  tenant: TenantRow,
+): Promise<ChainedEntry | undefined> {
   if (keyOf(from) === keyOf(to))
     throw new Refusal('E_STATE', 'this is the same installation, or a copy of it: its signing key is the same')
-  if (!isMovedAway(tenant)) return
+  if (!isMovedAway(tenant)) return undefined
   const { name, status, entry_id: id } = tenant
   const entry = await readAuthenticEntry(on, { tenant_id, id, auditKey: openAuditKey(from.storeKeys, tenant) })
   const { to: told } = readMetadata(entry ?? { metadata: null })
-  if (to.signingKey.publicKeys.some((key) => key === told)) return
+  if (to.signingKey.publicKeys.some((key) => key === told)) return entry
   const [is, todo] = status === 'moved' ? ['was', ''] : ['is being', ': end or undo that']
   throw new Refusal('E_STATE', `tenant ${name} ${is} moved to another installation, with the public key ${told}${todo}`)
 }
@@ -211,19 +221,22 @@ async function findArrival(
   return isNext ? entry : undefined
 }
 
-async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'peppers' | 'copied'>): Promise<void> {
+/** Returns for how long the tenant was closed, in milliseconds. */
+async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'peppers' | 'copied'>): Promise<number> {
   const { from, to, tenant_id } = move
   const { auditKey } = await getState(move)
   const noted = noteInstallation(from)
+  let closedMs = 0
   await extendLocked(from, { tenant_id, auditKey }, async (lock, head) => {
     await withoutTimeouts(lock)
     const tenant = await readTenant(move, lock)
     if (tenant.status !== 'moving')
       throw new Refusal('E_STATE', `tenant ${tenant.name} is ${tenant.status}: another command ended or undid its move`)
-    await assertTarget(move, lock, tenant) // undone and begun elsewhere meanwhile, it is `moving` too
+    const closed = await assertTarget(move, lock, tenant) // undone and begun elsewhere meanwhile, it is `moving` too
     const found = await findArrival(move, { on: to.sql, head, auditKey })
     const entry = found ?? (await arrive(move, { lock, head, tenant, auditKey, ...options }))
     const { id: last_id, hash, created_at } = entry
+    closedMs = (found ? Date.parse(created_at) : from.now()) - Date.parse(closed?.created_at ?? created_at)
     const sealed = { tenant_id, last_id, hash, policy_version: head.policy_version + 1, created_at }
     const next = { ...sealed, mac: headMac(auditKey, sealed) }
     const { clock } = from.committer
@@ -233,6 +246,8 @@ async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'pep
   })
   noted.commit()
   from.states.forget(tenant_id)
+  options.onStep?.('arrived there')
+  return Math.max(0, closedMs)
 }
 
 /** Notes the head of the installation's log, which counts once its transaction is committed. */

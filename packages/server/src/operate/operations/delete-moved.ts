@@ -1,0 +1,107 @@
+// Deletes what a tenant left in the database of this installation that is served by another one: after its move, or after
+// a move here that was interrupted. Each in one transaction with its entry in the installation's log: a crash leaves all
+// of it or nothing.
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { extendLocked } from '../../core/audit/append/tenant-log.js'
+import { readValidLog } from '../../core/audit/verify/verify.js'
+import type { Services } from '../../core/runner/operation.js'
+import { systemCaller } from '../../core/runner/perform.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { findHead } from '../../core/store/audit.js'
+import type { Queryable } from '../../core/store/db.js'
+import { withoutDeadlines } from '../../core/store/deadline.js'
+import { findTenant } from '../../core/store/tenants.js'
+import { anchorHeads } from '../../guard/anchor-heads.js'
+import { recordForInstallation } from '../../guard/installation-log.js'
+import { authenticTenant, type Reason } from '../../operators/tenants.js'
+import {
+  deleteEntriesAfter,
+  deleteLeft,
+  deletePeppersOf,
+  findStray,
+  lockArrivals,
+  mayDelete,
+  type Stray,
+  withoutTimeouts,
+} from '../store/moved-rows.js'
+
+/** @throws Refusal E_STATE */
+export async function assertMayDelete(
+  sql: Queryable,
+  todo = 'run this command as the owner of the tables',
+): Promise<void> {
+  if (!(await mayDelete(sql))) throw new Refusal('E_STATE', `the role may not delete rows of tenants: ${todo}`)
+}
+
+/**
+ * Deletes every row of a tenant that has arrived in another installation. It may come back later, as one that never was
+ * here. @throws Refusal E_STATE unless it has arrived; ChainAlarmError
+ */
+export async function deleteMoved(services: Services, tenant_id: string, { reason }: Reason): Promise<void> {
+  const { sql, states, committer } = services
+  await assertMayDelete(sql)
+  states.forget(tenant_id)
+  const state = await states.find(tenant_id)
+  if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  committer.guard.assertServed(tenant_id)
+  await extendLocked(services, { tenant_id, auditKey: state.auditKey }, async (lock, { last_id, hash }) => {
+    await withoutTimeouts(lock)
+    const row = await findTenant(lock, tenant_id)
+    // One of before a return is an alarm: the installation's log names later entries of the tenant's log.
+    if (!row || authenticTenant(services, row).status !== 'moved')
+      throw new Refusal('E_STATE', `tenant ${tenant_id} has not arrived in another installation: nothing was deleted`)
+    await deleteLeft(lock, tenant_id)
+    await deletePeppersOf(lock, tenant_id)
+    await deleteEntriesAfter(lock, tenant_id, 0)
+    const metadata = {
+      tenant_id,
+      status_before: 'moved',
+      witnessed_id: last_id,
+      witnessed_hash: encodeHex(hash),
+      ...(reason !== undefined && { reason }),
+    }
+    const notes = [{ action: 'installation.tenant_gone', metadata } as const]
+    return anchorHeads(services, lock, { notes, without: tenant_id })
+  })
+  states.forget(tenant_id)
+}
+
+/**
+ * Finds what was copied here of a tenant that this installation never had, or has no longer. @throws Refusal E_STATE if
+ * its row should be here
+ */
+export async function getStray(services: Services, tenant_id: string): Promise<Stray | undefined> {
+  const { sql, states } = services
+  if (await findTenant(sql, tenant_id)) return undefined
+  const stray = await findStray(sql, tenant_id)
+  if (!stray) return undefined
+  const own = await states.find(INSTALLATION_ID)
+  const log = own && (await readValidLog(services, own))
+  if (log?.valid && !log.valid.recorded.present.has(tenant_id)) return stray
+  const why = log?.valid ? 'has it, so somebody removed its row' : 'does not verify, so it may be of this installation'
+  throw new Refusal(
+    'E_STATE',
+    `tenant ${tenant_id}: the installation's log ${why}; nothing was deleted. See eaas doctor`,
+  )
+}
+
+/** Deletes that. @throws Refusal E_VALIDATION unless `confirm` is the tenant's id; E_STATE if the tenant arrived meanwhile */
+export async function deleteStray(
+  services: Services,
+  { tenant_id, entries }: Stray,
+  { confirm, reason }: Reason & { confirm: string },
+): Promise<void> {
+  if (confirm !== tenant_id) throw new Refusal('E_VALIDATION', "confirm: must be the tenant's id")
+  await assertMayDelete(services.sql)
+  const head = await withoutDeadlines(services.sql).begin(async (lock) => {
+    await withoutTimeouts(lock)
+    await lockArrivals(lock)
+    if ((await findTenant(lock, tenant_id)) || (await findHead(lock, tenant_id)))
+      throw new Refusal('E_STATE', `tenant ${tenant_id} is in this installation: nothing was deleted`)
+    await deletePeppersOf(lock, tenant_id)
+    await deleteEntriesAfter(lock, tenant_id, 0)
+    const metadata = { tenant_id, entries, left_by: 'an interrupted move', ...(reason !== undefined && { reason }) }
+    return recordForInstallation(services, lock, systemCaller(services), [{ action: 'installation.purge', metadata }])
+  })
+  services.committer.guard.committed(head)
+}
