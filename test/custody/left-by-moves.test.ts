@@ -10,7 +10,8 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
-import { createComparisons } from '../../packages/server/src/installation-comparisons.js'
+import { findHead } from '../../packages/server/src/core/store/audit.js'
+import { createComparisons, listUnexplained } from '../../packages/server/src/installation-comparisons.js'
 import { deleteStray, getStray } from '../../packages/server/src/operate/operations/delete-moved.js'
 import { deleteTenant, planDeletion } from '../../packages/server/src/operate/operations/delete-tenant.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
@@ -100,6 +101,8 @@ describe('a tenant that is served elsewhere', TIMEOUT, () => {
       await move()
       expect(await listKeys(here)).toBe(421)
       await round(here)
+      const left = await findHead(here.services.sql, tenant_id)
+      if (!left) throw new Error('no head is left')
       const command = await commandOn(here)
       const erase = createErasure({ sql: here.services.sql, isEmbedded: false })
       await erase()
@@ -111,6 +114,11 @@ describe('a tenant that is served elsewhere', TIMEOUT, () => {
       expect(await remove(command)).toMatchObject({ tenant_id, status: 'deleted' })
       expect(await tablesOf(here)).toEqual([])
       expect((await erase()).outcome).toBe('erased')
+      // What a checkpoint file has of it, up to the deletion.
+      const { sql, installationKey } = here.services
+      const unexplained = (last_id: number) =>
+        listUnexplained(sql, installationKey, new Map([[tenant_id, { ...left, last_id }]]))
+      expect([await unexplained(left.last_id), await unexplained(left.last_id + 1)]).toEqual([[], [tenant_id]])
       await round(here)
       expect([await listKeys(here), await listKeys(there)]).toEqual([401, 200])
       const [gone] = (await entries(here)).filter(({ action }) => action.endsWith('tenant_gone'))
