@@ -540,7 +540,7 @@ describe('a move is refused', { timeout: 60_000 }, () => {
 
   it('before it is closed, if its move from the target is unfinished', async () => {
     await arriveOnly()
-    await rotateAged(here)
+    await expect(rotateAged(here)).rejects.toThrow(/its move has not ended/) // though it has another signing key from then on
     await there.refreshStoreKeys()
     await expect(moveTenant(pair(there, here), { learnSeconds: 0 })).rejects.toThrow(/is moving it: end or undo that/)
     expect((await unwrap(there)).status).toBe(200)

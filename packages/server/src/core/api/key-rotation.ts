@@ -67,10 +67,11 @@ export function rotateKeyAfterWraps({ key_id }: { key_id: string }): Operation<w
   }
 }
 
-/** The same, if its current version is sealed under a store key before a number, and whatever its tenant's status. */
+/** The same, if its current version is sealed under a store key before a number, unless its tenant was moved. */
 export function rotateKeyUnderEarlier({ key_id, number }: { key_id: string; number: number }): Operation<unknown> {
   return async (context) => {
-    const key = await context.state.findKey(key_id)
+    const { state } = context
+    const key = state.tenant.status === 'moved' ? undefined : await state.findKey(key_id)
     const sealed = key?.row.status === 'active' ? currentVersion(key).row.wrapped_kek : null
     const isUnderEarlier = sealed !== null && sealedUnder(sealed) < number
     return key && isUnderEarlier ? rotation(context, key) : { entries: [], release: () => undefined }

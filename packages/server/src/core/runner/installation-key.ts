@@ -100,8 +100,8 @@ export async function followInstallation(
   await followAuditKey(sql, services.installationKey)
 }
 
-/** More often than a tenant is moved. */
-const MOST_ARRIVALS = 100
+/** More than the arrivals of a tenant have. */
+const MOST_ARRIVAL_ENTRIES = 10_000
 
 /**
  * The statements that lead from the first key that signed a tenant's log, in another installation too, to the one that
@@ -113,11 +113,16 @@ export async function listKeyChangesOf(
   tenant_id: string,
 ): Promise<readonly string[]> {
   const actions = ['installation.tenant_arrive'] as const
-  const where = { actions, text: `"tenant_id":"${tenant_id}"`, after_id: 0, limit: MOST_ARRIVALS }
-  const arrival = (await listEntriesOf(sql, INSTALLATION_ID, where)).at(-1)
+  const where = { actions, text: `"tenant_id":"${tenant_id}"`, after_id: 0, limit: MOST_ARRIVAL_ENTRIES }
+  const entries = await listEntriesOf(sql, INSTALLATION_ID, where)
+  const told = entries.map(({ metadata }) => Object(readJson(metadata ?? '')))
+  const arrival = told.at(-1)
   if (!arrival) return changes
-  const told: unknown = readJson(String(Object(readJson(arrival.metadata ?? '')).key_changes))
-  const carried = Array.isArray(told) ? told.map(String) : []
+  const parts = told.filter(({ entry_hash }) => entry_hash === arrival.entry_hash)
+  const carried = parts.flatMap(({ key_changes }) => {
+    const part: unknown = readJson(String(key_changes))
+    return Array.isArray(part) ? part.map(String) : []
+  })
   const arrivedUnder = findKeyChange(carried.at(-1) ?? '')?.to
   const since = changes.findIndex((note) => findKeyChange(note)?.from === arrivedUnder)
   return since === -1 ? carried : [...carried, ...changes.slice(since)]

@@ -8,6 +8,7 @@
  */
 import { type KeyObject, randomBytes } from 'node:crypto'
 import { OpenError } from '@eaas/protocol'
+import { equalBytes } from '../audit/formats/chain.js'
 import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
 import { hmacHex } from '../crypto/hmac.js'
 import { openSecret, type SecretBinding, type StoreKeys } from '../crypto/key-hierarchy.js'
@@ -64,20 +65,24 @@ type Pepper = { number: number; key: KeyObject }
 /** First the one that new digests are made under, so that a row is found by its newest digest. */
 type Accepted = readonly [Pepper, ...Pepper[]]
 
+/** With the bytes that each was opened from, so that it is opened again only once they are others. */
+type TenantPepper = Pepper & { sealed: Uint8Array }
+type OfTenants = ReadonlyMap<string, readonly TenantPepper[]>
+
 /** Most API keys whose digests wait to be written: the others are noted at their next use. */
 const MOST_NOTED = 10_000
 
 export class Peppers {
   #accepted: Accepted
   /** by tenant, those of its earlier installations */
-  #ofTenants: ReadonlyMap<string, readonly Pepper[]>
+  #ofTenants: OfTenants
   /** by API key: the row that was read, and what to write */
   #noted = new Map<string, { row: ApiKeyRow; next: Digest & { mac: Uint8Array } }>()
 
   private constructor(
     private readonly sql: Sql,
     accepted: Accepted,
-    ofTenants: ReadonlyMap<string, readonly Pepper[]>,
+    ofTenants: OfTenants,
   ) {
     this.#accepted = accepted
     this.#ofTenants = ofTenants
@@ -122,7 +127,7 @@ export class Peppers {
   /** Switches to the peppers that the database has now. @throws OpenError, UnknownStoreKeyError */
   async follow(storeKeys: StoreKeys): Promise<void> {
     this.#accepted = await openPeppers(this.sql, storeKeys)
-    this.#ofTenants = await openOfTenants(this.sql, storeKeys)
+    this.#ofTenants = await openOfTenants(this.sql, storeKeys, this.#ofTenants)
   }
 
   /** Deletes each former pepper that no API key needs; `now` is in milliseconds since 1970. */
@@ -141,12 +146,17 @@ export function tenantPepperBinding({ tenant_id, number }: Omit<TenantPepperRow,
   return { purpose: 'api-key-pepper', tenant_id, id: tenant_id, version: number }
 }
 
-async function openOfTenants(sql: Queryable, storeKeys: StoreKeys): Promise<ReadonlyMap<string, readonly Pepper[]>> {
-  const opened = new Map<string, Pepper[]>()
+async function openOfTenants(sql: Queryable, storeKeys: StoreKeys, known?: OfTenants): Promise<OfTenants> {
+  const opened = new Map<string, TenantPepper[]>()
   for (const row of await listTenantPeppers(sql)) {
+    const { tenant_id, wrapped_pepper: sealed } = row
+    const number = -row.number
+    const before = known
+      ?.get(tenant_id)
+      ?.find((pepper) => pepper.number === number && equalBytes(pepper.sealed, sealed))
     try {
-      const key = openSecret(storeKeys, tenantPepperBinding(row), row.wrapped_pepper)
-      opened.set(row.tenant_id, [...(opened.get(row.tenant_id) ?? []), { number: -row.number, key }])
+      const pepper = before ?? { number, key: openSecret(storeKeys, tenantPepperBinding(row), sealed), sealed }
+      opened.set(tenant_id, [...(opened.get(tenant_id) ?? []), pepper])
     } catch (error) {
       if (!(error instanceof OpenError)) throw error // a row that was tampered with stops its own tenant alone
     }

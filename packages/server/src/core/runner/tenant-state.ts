@@ -9,7 +9,14 @@ import { genesisHash, readMetadata } from '@eaas/audit/formats'
 import { folderOf, INSTALLATION_ID, isListed, type KeyList, partsOf } from '@eaas/protocol'
 import type { HeadLock } from '../audit/append/tenant-log.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { type AuditKey, equalBytes, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
+import {
+  type AuditKey,
+  equalBytes,
+  type Head,
+  isHeadAuthentic,
+  isPurgeMarkAuthentic,
+  type Witness,
+} from '../audit/formats/chain.js'
 import { findTampering, tenantMac } from '../audit/formats/row-mac.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { findRowsWritten } from '../audit/verify/row-audit.js'
@@ -21,7 +28,7 @@ import { withDeadline } from '../store/deadline.js'
 import { findCurrentInstallation } from '../store/instance.js'
 import type { KeyRow } from '../store/keys.js'
 import { findPutBack } from '../store/newest-entry.js'
-import type { TamperedRowError } from '../store/tampered-row.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/tenants.js'
 import type { OpenKey } from './load-key.js'
 import { type MaybeLoading, OpenRows, type WrittenRows } from './opened-keys.js'
@@ -269,6 +276,22 @@ function tenantParts(
   const fault = forged ?? (hasRow ? putBack() : undefined)
   // Only a purge that the server marked counts; after any other one, verification reports the missing entries.
   return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }
+}
+
+/**
+ * Reads a tenant's row to write it on without a state, under the lock of its head. It is judged as in a state, and by the
+ * head: that has a MAC of the row's audit key, and nothing follows the entry that closed a tenant for its move. So an
+ * older row is found though its newest entry is hidden. @throws TamperedRowError
+ */
+export async function readForChange(lock: Queryable, storeKeys: StoreKeys, head: Head): Promise<TenantRow> {
+  const { tenant_id, last_id } = head
+  const found = await findCurrentTenant(lock, tenant_id)
+  if (!found) throw new TamperedRowError(`the row of tenant ${tenant_id} was deleted outside the server`)
+  const keys = openKeys(storeKeys, found.tenant)
+  const { tenant, fault } = tenantParts(found, keys)
+  if (fault) throw fault
+  if (isHeadAuthentic(keys.auditKey, head) && (!isMovedAway(tenant) || tenant.entry_id === last_id)) return tenant
+  throw new TamperedRowError(`an older row of tenant ${tenant_id} was put back outside the server`)
 }
 
 function finders(rows: OpenRows): Finders {

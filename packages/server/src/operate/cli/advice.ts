@@ -20,6 +20,9 @@ const ADVICE: Record<string, string> = {
   '3D000': 'create the database, or correct its name in SETTING',
   '42501':
     'grant the role what it needs: run eaas migrate --role <role> as the owner of the tables, which says what only the owner of the database can grant',
+  '55P03':
+    'another command or session holds a lock that this one needs, such as a move, a rotation of the store key or a backup. Wait until that ends, and repeat ' +
+    'the command; pg_blocking_pids in PostgreSQL names the session',
   EMFILE:
     'raise the limit of open files (ulimit -n 1024, or LimitNOFILE= in a systemd unit). On the embedded database a process needs about 160 and on ' +
     'PostgreSQL under 60, beside one for each connection of a client',

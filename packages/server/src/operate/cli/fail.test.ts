@@ -20,6 +20,7 @@ it('prints the sentence of an expected error, what to do about one of the system
   expect(process.exitCode).toBe(1)
   for (const [code, advice] of [
     ['25006', 'turn default_transaction_read_only off'],
+    ['55P03', 'holds a lock that this one needs.* repeat the command'],
     ['EMFILE', 'raise the limit of open files'],
   ] as const) {
     printed = ''

@@ -2,11 +2,11 @@
 import { beforeEnd } from '@eaas/audit/node'
 import { visibleLine } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
-import { type Config, readConfig, readUrlFile } from '../../core/config.js'
+import { type Config, ConfigError, readConfig, readUrlFile } from '../../core/config.js'
 import type { DatabaseSetting } from '../../core/database-url.js'
 import type { Services } from '../../core/runner/operation.js'
 import { rootKeySettingOf } from '../../root-keys/open-provider.js'
-import { moveTenant, undoMove } from '../operations/move/move-tenant.js'
+import { moveTenant, undoMove, undoWithoutTarget } from '../operations/move/move-tenant.js'
 import { adviseOn } from './advice.js'
 import { commandConfig, JSON_OPTION, readKeptPath } from './command.js'
 import { print, printJson, showProgress } from './output.js'
@@ -15,7 +15,10 @@ import { describeTenant, getTenant, withServices } from './with-services.js'
 const MOST_ADDRESS = 255
 const TO = '--to'
 
-type MoveOptions = { to: string; toConfig?: string; address?: string; undo: boolean; json: boolean }
+type MoveOptions = { to: string; toConfig?: string; address?: string; json: boolean } & Record<
+  'undo' | 'undoWithoutTarget',
+  boolean
+>
 
 export function addTenantMove(tenant: Command): void {
   tenant
@@ -32,6 +35,11 @@ export function addTenantMove(tenant: Command): void {
     )
     .option('--address <url>', 'where clients find the tenant then; refused calls name it', readAddress)
     .option('--undo', 'serve the tenant here again, unless it has arrived, and delete what was copied', false)
+    .option(
+      '--undo-without-target',
+      'serve the tenant here again if the other installation is lost for good, which is not opened then. You state that it never served the tenant and never will: otherwise what the tenant did there is missing here, or both serve it. The logs record that',
+      false,
+    )
     .addOption(JSON_OPTION)
     .action((name: string, options: MoveOptions) => tenantMove(commandConfig(), name, options))
 }
@@ -53,13 +61,17 @@ export function describeMove(tenant: string, options: string): string {
 // The environment is of this installation: nothing of it counts there but, without --to-config, the root key.
 function targetOf(config: Config, { to, toConfig }: MoveOptions): Config & DatabaseSetting {
   const databaseUrl = readUrlFile(to, TO)
-  const named = toConfig === undefined ? undefined : readConfig({ EAAS_CONFIG: toConfig })
+  const named = toConfig === undefined ? undefined : readConfig({ EAAS_CONFIG: toConfig, EAAS_DATABASE_URL_FILE: to })
   const target = named ?? { ...config, rootKey: rootKeySettingOf(config), checkpointFile: undefined }
+  const { checkpointFile } = target
+  if (checkpointFile !== undefined && checkpointFile === config.checkpointFile)
+    throw new ConfigError(`EAAS_CHECKPOINT_FILE of --to-config is the file of this installation: ${checkpointFile}`)
   return { ...target, databaseUrl, databaseUrlFile: to, databaseUrlOption: TO }
 }
 
 async function tenantMove(config: Config, name: string, options: MoveOptions): Promise<void> {
-  const { to, toConfig, address, undo, json } = options
+  const { to, toConfig, address, undoWithoutTarget: isLost, json } = options
+  const undo = options.undo || isLost
   const progress = showProgress('move:')
   const tell = (text: string) => {
     progress.done()
@@ -79,6 +91,10 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
   const work = () =>
     withServices(config, async (from) => {
       const found = await getTenant(from, name)
+      if (isLost) {
+        await undoWithoutTarget({ from, tenant_id: found.tenant_id })
+        return { found, closedMs: 0 }
+      }
       const workThere = async (to: Services) => {
         const move = { from, to, tenant_id: found.tenant_id }
         if (undo) await undoMove(move, { onClosing })
@@ -100,6 +116,7 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
     .finally(progress.done)
     .finally(release)
   if (json) return printJson({ ...found, moved: !undo, closed_ms: Math.round(closedMs) })
+  if (isLost) return print(`${describeTenant(found)} is served here. Never let the other installation serve it.`)
   if (undo)
     return print(
       `${describeTenant(found)} is served here, and what was copied there is deleted.`,

@@ -7,13 +7,14 @@ import { readValidLog } from '../../core/audit/verify/verify.js'
 import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
+import { readForChange } from '../../core/runner/tenant-state.js'
 import { findHead } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
 import { withoutDeadlines } from '../../core/store/deadline.js'
 import { findTenant } from '../../core/store/tenants.js'
 import { anchorHeads } from '../../guard/anchor-heads.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
-import { authenticTenant, type Reason } from '../../operators/tenants.js'
+import type { Reason } from '../../operators/tenants.js'
 import {
   deleteEntriesAfter,
   deleteLeft,
@@ -44,11 +45,10 @@ export async function deleteMoved(services: Services, tenant_id: string, { reaso
   const state = await states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
   committer.guard.assertServed(tenant_id)
-  await extendLocked(services, { tenant_id, auditKey: state.auditKey }, async (lock, { last_id, hash }) => {
+  await extendLocked(services, { tenant_id, auditKey: state.auditKey }, async (lock, head) => {
     await withoutTimeouts(lock)
-    const row = await findTenant(lock, tenant_id)
-    // One of before a return is an alarm: the installation's log names later entries of the tenant's log.
-    if (!row || authenticTenant(services, row).status !== 'moved')
+    const { status } = await readForChange(lock, services.storeKeys, head)
+    if (status !== 'moved')
       throw new Refusal('E_STATE', `tenant ${tenant_id} has not arrived in another installation: nothing was deleted`)
     await deleteLeft(lock, tenant_id)
     await deletePeppersOf(lock, tenant_id)
@@ -56,8 +56,8 @@ export async function deleteMoved(services: Services, tenant_id: string, { reaso
     const metadata = {
       tenant_id,
       status_before: 'moved',
-      witnessed_id: last_id,
-      witnessed_hash: encodeHex(hash),
+      witnessed_id: head.last_id,
+      witnessed_hash: encodeHex(head.hash),
       ...(reason !== undefined && { reason }),
     }
     const notes = [{ action: 'installation.tenant_gone', metadata } as const]

@@ -13,14 +13,13 @@ import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { isMovedAway } from '../../core/runner/tenant-state.js'
+import { readForChange } from '../../core/runner/tenant-state.js'
 import { type ApiKeyRow, listApiKeys } from '../../core/store/api-keys.js'
 import type { Queryable, Transaction } from '../../core/store/db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from '../../core/store/keys.js'
 import { listMarks } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
-import { listTenantRows, listTenants, type TenantRow } from '../../core/store/tenants.js'
-import { authenticTenant } from '../../operators/tenants.js'
+import { listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs, replaceMark } from '../store/sealed-rows.js'
 
 const PAGE_ROWS = 1_000 // far from the database's limit, however many rows there are
@@ -51,7 +50,8 @@ export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
  * and mark is verified under the old key and gets a MAC under the new one, as the entry and the head do. A crash before
  * the commit changes nothing. Does nothing if the store key of that number seals the audit keys already; only seals
  * them again if another installation continues the log. Returns whether it wrote them. @throws TamperedRowError if a
- * row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError; nothing is changed then
+ * row or mark is not as the server wrote it, Refusal E_STATE if the tenant is being moved, ChainAlarmError,
+ * ChangedMeanwhileError; nothing is changed then
  */
 export async function renewTenant(services: Services, tenant_id: string, number: number): Promise<boolean> {
   const { storeKeys, states } = services
@@ -61,10 +61,14 @@ export async function renewTenant(services: Services, tenant_id: string, number:
   const log = { tenant_id, auditKey: state.auditKey }
   let isResealed = false
   const head = await extendLocked(services, log, async (transaction, previous) => {
-    const [tenant] = await listTenantRows(transaction, tenant_id)
-    if (!tenant) throw new TamperedRowError(`the row of tenant ${tenant_id} was deleted outside the server`)
+    const tenant = await readForChange(transaction, storeKeys, previous)
     if (sealedUnder(tenant.wrapped_audit_key) >= number) return undefined
-    if (isMovedAway(authenticTenant(services, tenant))) {
+    if (tenant.status === 'moving')
+      throw new Refusal(
+        'E_STATE',
+        'its move has not ended: end it, or undo it (eaas tenant move), and repeat the command',
+      )
+    if (tenant.status === 'moved') {
       isResealed = await reseal(services, transaction, tenant)
       return undefined
     }
@@ -177,7 +181,7 @@ export async function renewTenants(
     const { tenant_id, wrapped_audit_key } = tenant
     if (sealedUnder(wrapped_audit_key) >= number) continue
     try {
-      if (keepsSecrets || isMovedAway(authenticTenant(services, tenant))) {
+      if (keepsSecrets) {
         if (await reseal(services, sql, tenant)) renewed += 1
       } else if (await retryIfChanged(() => renewTenant(services, tenant_id, number))) renewed += 1
     } catch (error) {

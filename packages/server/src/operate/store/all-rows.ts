@@ -117,7 +117,7 @@ async function listTables(sql: Queryable): Promise<string[]> {
 }
 
 /** The columns to write: all but generated ones. */
-async function listColumns(sql: Queryable, table: string): Promise<string[]> {
+export async function listColumns(sql: Queryable, table: string): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select attname as name from pg_catalog.pg_attribute
     where attrelid = pg_catalog.to_regclass(${table})::oid and attnum > 0 and not attisdropped and attgenerated = ''

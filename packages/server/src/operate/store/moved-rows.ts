@@ -4,6 +4,7 @@ import { NIL_UUID } from '../../core/store/audit.js'
 import { assertInserted, type Queryable, type Transaction } from '../../core/store/db.js'
 import { listTenantPeppers, type TenantPepperRow } from '../../core/store/peppers.js'
 import { listTenantIds } from '../../core/store/tenants.js'
+import { listColumns } from './all-rows.js'
 
 const PAGE_ROWS = 500
 
@@ -12,13 +13,18 @@ export const COPIED_TABLES = ['audit_counts', 'budget_uses', 'unrecorded_calls']
 /** All rows of a tenant but its log and the peppers. */
 const TABLES = ['tenants', 'heads', 'purge_marks', 'keys', 'key_versions', 'api_keys', ...COPIED_TABLES] as const
 
-export async function insertRows(sql: Queryable, table: string, rows: readonly object[]): Promise<void> {
-  const columns = Object.keys(rows[0] ?? {})
+/** Whatever tenant the rows name: another database says what is in them. */
+export async function insertRows(
+  sql: Queryable,
+  table: string,
+  { tenant_id, rows }: { tenant_id: string; rows: readonly object[] },
+): Promise<void> {
+  const columns = Object.keys(rows[0] ?? {}).filter((name) => name !== 'tenant_id')
   for (let at = 0; at < rows.length; at += PAGE_ROWS) {
     const page = rows.slice(at, at + PAGE_ROWS)
     const result = await sql`
-      insert into ${sql(table)} (${sql(columns)})
-      select ${sql(columns)} from pg_catalog.json_populate_recordset(null::${sql(table)}, ${JSON.stringify(page.map(asTexts))}::text::json)`
+      insert into ${sql(table)} (${sql(columns)}, tenant_id)
+      select ${sql(columns)}, ${tenant_id}::uuid from pg_catalog.json_populate_recordset(null::${sql(table)}, ${JSON.stringify(page.map(asTexts))}::text::json)`
     assertInserted(result, table, page.length)
   }
 }
@@ -30,8 +36,12 @@ function asTexts(row: object): object {
   )
 }
 
-/** Copies a tenant's rows of a table to another database, in pages: all of them may be longer than a string can be. */
+/**
+ * Copies a tenant's rows of a table to another database, in pages: all of them may be longer than a string can be. They
+ * become that tenant's, whatever tenant they name: the administrator of a database can define what it answers.
+ */
 export async function copyRows(from: Transaction, to: Transaction, table: string, tenant_id: string): Promise<void> {
+  const columns = (await listColumns(to, table)).filter((name) => name !== 'tenant_id')
   await from`
     declare copied no scroll cursor for
     select pg_catalog.row_to_json(t)::text as row from ${from(table)} as t where tenant_id = ${tenant_id}`
@@ -40,7 +50,8 @@ export async function copyRows(from: Transaction, to: Transaction, table: string
     if (page.length === 0) break
     const rows = `[${page.map(({ row }) => row).join()}]`
     const result = await to`
-      insert into ${to(table)} select * from pg_catalog.json_populate_recordset(null::${to(table)}, ${rows}::text::json)`
+      insert into ${to(table)} (${to(columns)}, tenant_id)
+      select ${to(columns)}, ${tenant_id}::uuid from pg_catalog.json_populate_recordset(null::${to(table)}, ${rows}::text::json)`
     assertInserted(result, table, page.length)
   }
   await from`close copied`

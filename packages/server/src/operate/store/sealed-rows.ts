@@ -130,7 +130,7 @@ export interface InstanceSecrets {
   wrapped_audit_key: Uint8Array
 }
 
-/** A page of the active keys, of tenants that were not moved, whose current version an earlier store key seals. */
+/** A page of the keys whose current version an earlier store key seals; which of them are rotated, their MACs say. */
 export function listKeysUnderEarlier(
   sql: Queryable,
   { number, after, limit }: { number: number; after: Pick<KeyRow, 'tenant_id' | 'key_id'> | undefined; limit: number },
@@ -138,8 +138,7 @@ export function listKeysUnderEarlier(
   return sql<Pick<KeyRow, 'tenant_id' | 'key_id'>[]>`
     select k.tenant_id, k.key_id from keys as k
     join key_versions as v on v.tenant_id = k.tenant_id and v.key_id = k.key_id and v.version = k.current_version
-    where k.status = 'active' and v.store_key < ${number}
-      and not exists (select from tenants as t where t.tenant_id = k.tenant_id and t.status = 'moved')
+    where v.store_key < ${number}
       ${after ? sql`and (k.tenant_id, k.key_id) > (${after.tenant_id}, ${after.key_id})` : sql``}
     order by k.tenant_id, k.key_id limit ${limit}`
 }

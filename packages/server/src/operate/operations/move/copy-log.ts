@@ -11,6 +11,7 @@ import {
 } from '../../../core/audit/formats/chain.js'
 import type { Services } from '../../../core/runner/operation.js'
 import { Refusal } from '../../../core/runner/refusal.js'
+import type { TenantState } from '../../../core/runner/tenant-state.js'
 import { findHead, findLastId, readChain } from '../../../core/store/audit.js'
 import type { Queryable } from '../../../core/store/db.js'
 import { listMarks } from '../../../core/store/purge-marks.js'
@@ -125,7 +126,7 @@ export async function copyEntries(
       }
     }
     at = follow(at, entries, { auditKey, where: 'this installation', todo: 'find out why (eaas audit verify)' })
-    await insertRows(to.sql, 'audit_log', entries)
+    await insertRows(to.sql, 'audit_log', { tenant_id, rows: entries })
     onProgress?.(`copied through entry ${at.id}`)
     if (pauses > 0) await sleep((performance.now() - begun) * pauses)
   }
@@ -152,7 +153,7 @@ export function follow(
   throw new Refusal('E_STATE', `entry ${at.id + 1} of the log does not verify in ${where}: ${todo}`)
 }
 
-export async function getState({ from, tenant_id }: Move): Promise<{ auditKey: AuditKey }> {
+export async function getState({ from, tenant_id }: Pick<Move, 'from' | 'tenant_id'>): Promise<TenantState> {
   from.states.forget(tenant_id)
   const state = await from.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)

@@ -22,14 +22,15 @@ import { entryMac, equalBytes, extendChain, type Head, headMac } from '../../../
 import { assertWritten, tenantMac, withMac } from '../../../core/audit/formats/row-mac.js'
 import { readAuthenticEntry } from '../../../core/audit/read-entry.js'
 import { draftEntry, recordChanges } from '../../../core/runner/entry-drafts.js'
-import type { Services } from '../../../core/runner/operation.js'
+import type { EntryNote, Services } from '../../../core/runner/operation.js'
 import { performAsSystem, systemCaller } from '../../../core/runner/perform.js'
 import { Refusal } from '../../../core/runner/refusal.js'
-import { isMovedAway } from '../../../core/runner/tenant-state.js'
+import { isMovedAway, readForChange } from '../../../core/runner/tenant-state.js'
 import { findHead, findLastId } from '../../../core/store/audit.js'
 import type { Queryable, Transaction } from '../../../core/store/db.js'
 import { withoutDeadlines } from '../../../core/store/deadline.js'
 import { LEARN_SECONDS } from '../../../core/store/store-keys.js'
+import { TamperedRowError } from '../../../core/store/tampered-row.js'
 import { findTenant, type TenantRow, updateTenant } from '../../../core/store/tenants.js'
 import { recordForInstallation } from '../../../guard/installation-log.js'
 import { listAlarms } from '../../../guard/store/alarms.js'
@@ -70,7 +71,7 @@ const NEEDS_OWNER = 'the file of the other database must name the role that owns
 export async function moveTenant(move: Move, options: MoveOptions = {}): Promise<number> {
   const { from, to, tenant_id } = move
   const { learnSeconds = LEARN_SECONDS, onStep, onClosing, signal } = options
-  const tenant = await readTenant(move, from.sql)
+  const { tenant } = await getState(move)
   await assertTarget(move, from.sql, tenant)
   await assertMayDelete(to.sql, NEEDS_OWNER)
   if (tenant.status === 'moved') {
@@ -102,7 +103,7 @@ export async function undoMove(move: Move, { onClosing }: Pick<MoveOptions, 'onC
   const noted = noteInstallation(from)
   await extendLocked(from, { tenant_id, auditKey }, async (lock, head) => {
     await withoutTimeouts(lock)
-    const tenant = await readTenant(move, lock)
+    const tenant = await readForChange(lock, from.storeKeys, head)
     if (tenant.status === 'moved') throw arrived(tenant)
     await assertTarget(move, lock, tenant)
     if (tenant.status === 'moving') onClosing?.()
@@ -117,19 +118,53 @@ export async function undoMove(move: Move, { onClosing }: Pick<MoveOptions, 'onC
       await deletePeppersOf(there, tenant_id)
       await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
     })
-    if (tenant.status !== 'moving') return undefined
-    const metadata = describeStatus(tenant, 'active')
-    const time = from.committer.clock.read(head)
-    const policy_version = head.policy_version + 1
-    const draft = draftEntry({ action: 'tenant.update', metadata }, systemCaller(from))
-    const extension = extendChain(head, [draft], { auditKey, now: time, policy_version })
-    const { entries, head: next } = extension
-    await appendToLocked(lock, from.committer.clock, { previous: head, next, entries, time })
-    await writeStatus(move, lock, { tenant, status: 'active', entry: entries[0], noted })
-    return next
+    return tenant.status === 'moving' ? reopen(from, lock, { tenant, head, auditKey, to: keyOf(to), noted }) : undefined
   })
   noted.commit()
   from.states.forget(tenant_id)
+}
+
+/**
+ * Serves a tenant that is `moving` here again, without its target, which is lost: only the operator can know that it
+ * never served the tenant, and never will. Both logs record that. @throws Refusal E_STATE
+ */
+export async function undoWithoutTarget({ from, tenant_id }: Pick<Move, 'from' | 'tenant_id'>): Promise<void> {
+  const { auditKey } = await getState({ from, tenant_id })
+  const noted = noteInstallation(from)
+  await extendLocked(from, { tenant_id, auditKey }, async (lock, head) => {
+    const tenant = await readForChange(lock, from.storeKeys, head)
+    if (tenant.status !== 'moving')
+      throw new Refusal('E_STATE', `tenant ${tenant.name} is ${tenant.status}, not moving`)
+    const closed = await readAuthenticEntry(lock, { tenant_id, id: tenant.entry_id, auditKey })
+    const { to } = readMetadata(closed ?? { metadata: null })
+    if (typeof to !== 'string')
+      throw new TamperedRowError(`entry ${tenant.entry_id} of tenant ${tenant.name} is not there`)
+    return reopen(from, lock, { tenant, head, auditKey, to, noted, told: { without_target: true } })
+  })
+  noted.commit()
+  from.states.forget(tenant_id)
+}
+
+async function reopen(
+  from: Services,
+  lock: Transaction,
+  {
+    tenant,
+    head,
+    auditKey,
+    told = {},
+    ...change
+  }: Pick<Arriving, 'tenant' | 'head' | 'auditKey'> & Pick<StatusChange, 'to' | 'told' | 'noted'>,
+): Promise<Head> {
+  const metadata = { ...describeStatus(tenant, 'active'), ...told }
+  const { clock } = from.committer
+  const time = clock.read(head)
+  const policy_version = head.policy_version + 1
+  const draft = draftEntry({ action: 'tenant.update', metadata }, systemCaller(from))
+  const { entries, head: next } = extendChain(head, [draft], { auditKey, now: time, policy_version })
+  await appendToLocked(lock, clock, { previous: head, next, entries, time })
+  await writeStatus(from, lock, { ...change, told, tenant, status: 'active', entry: entries[0] })
+  return next
 }
 
 function arrived({ name }: TenantRow): Refusal {
@@ -186,7 +221,19 @@ async function assertMovable(move: Move, tenant: TenantRow): Promise<boolean> {
   await assertNameIsFree(move, to.sql, name)
   // An alarm there would keep the tenant from arriving once it is closed, or from being served.
   await assertNoAlarm(move, to.sql)
+  await assertClock(move, head)
   return false
+}
+
+/** @throws Refusal E_STATE if no entry could be written there, where the log continues by this machine's clock */
+async function assertClock({ to: { sql, committer, databaseNow } }: Move, head: Head): Promise<void> {
+  const { clock } = committer
+  const fault = await clock.findFault(() => databaseNow(sql))
+  if (fault !== undefined) throw new Refusal('E_STATE', `with the database of the other installation, ${fault}`)
+  const ahead = [head, await findHead(sql, INSTALLATION_ID)].find((each) => each && clock.isAhead(each))
+  if (!ahead) return
+  const log = ahead === head ? 'this tenant' : "the other installation's own log"
+  throw new Refusal('E_STATE', `the last entry of ${log} is ahead of the clock: eaas accept clock`)
 }
 
 /** @throws Refusal E_STATE */
@@ -195,12 +242,6 @@ async function assertNoAlarm({ tenant_id }: Move, there: Queryable): Promise<voi
   if (!alarm) return
   const log = alarm.tenant_id === tenant_id ? 'this tenant' : 'its own log'
   throw new Refusal('E_STATE', `the other installation has an alarm about ${log}: end that first (eaas doctor there)`)
-}
-
-async function readTenant({ from, tenant_id }: Move, on: Queryable): Promise<TenantRow> {
-  const row = await findTenant(on, tenant_id)
-  if (!row) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
-  return authenticTenant(from, row)
 }
 
 /**
@@ -229,7 +270,7 @@ async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'pep
   let closedMs = 0
   await extendLocked(from, { tenant_id, auditKey }, async (lock, head) => {
     await withoutTimeouts(lock)
-    const tenant = await readTenant(move, lock)
+    const tenant = await readForChange(lock, from.storeKeys, head)
     if (tenant.status !== 'moving')
       throw new Refusal('E_STATE', `tenant ${tenant.name} is ${tenant.status}: another command ended or undid its move`)
     const closed = await assertTarget(move, lock, tenant) // undone and begun elsewhere meanwhile, it is `moving` too
@@ -241,7 +282,7 @@ async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'pep
     const next = { ...sealed, mac: headMac(auditKey, sealed) }
     const { clock } = from.committer
     await appendToLocked(lock, clock, { previous: head, next, entries: [entry], time: clock.read(head) })
-    await writeStatus(move, lock, { tenant, status: 'moved', entry, noted })
+    await writeStatus(from, lock, { tenant, status: 'moved', entry, to: keyOf(to), noted })
     return next
   })
   noted.commit()
@@ -261,21 +302,22 @@ function noteInstallation({ committer: { guard } }: Services) {
   }
 }
 
+type StatusChange = {
+  tenant: TenantRow
+  status: TenantRow['status']
+  entry: ChainedEntry | undefined
+  /** the public key of the other installation */
+  to: string
+  /** what the log of the installation says besides */
+  told?: NonNullable<EntryNote['metadata']>
+  noted: ReturnType<typeof noteInstallation>
+}
+
 /** Writes the tenant's status here, which an entry of its log states, and records it in the installation's log. */
 async function writeStatus(
-  { from, to, tenant_id }: Move,
+  from: Services,
   lock: Transaction,
-  {
-    tenant,
-    status,
-    entry,
-    noted,
-  }: {
-    tenant: TenantRow
-    status: TenantRow['status']
-    entry: ChainedEntry | undefined
-    noted: ReturnType<typeof noteInstallation>
-  },
+  { tenant, status, entry, to, told, noted }: StatusChange,
 ): Promise<void> {
   if (!entry) throw new Error('a change has no entry')
   const row = withMac(
@@ -284,8 +326,8 @@ async function writeStatus(
     rowKeyOf(openAuditKey(from.storeKeys, tenant)),
   )
   assertWritten(await updateTenant(lock, row), row)
-  const named = { tenant_id, entry_id: entry.id, entry_hash: encodeHex(entry.hash), to: keyOf(to) }
-  const metadata = { ...named, ...recordChanges(tenant, { status }) }
+  const named = { tenant_id: tenant.tenant_id, entry_id: entry.id, entry_hash: encodeHex(entry.hash), to }
+  const metadata = { ...named, ...recordChanges(tenant, { status }), ...told }
   noted.set(
     await recordForInstallation(from, lock, systemCaller(from), [{ action: 'installation.tenant_move', metadata }]),
   )

@@ -73,7 +73,7 @@ async function listPeppers(
     ...earlier.map((row) => ({
       pepper: -row.number,
       number: row.number,
-      binding: tenantPepperBinding(row),
+      binding: tenantPepperBinding({ tenant_id, number: row.number }),
       sealed: row.wrapped_pepper,
     })),
     ...own.map(({ pepper, sealed }, at) => ({ pepper, number: next + at, binding: pepperBinding(pepper), sealed })),

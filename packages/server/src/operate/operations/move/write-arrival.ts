@@ -45,8 +45,8 @@ import {
 import { copyEntries, findCopied, findStart, type Move, type Position } from './copy-log.js'
 import { assertStaged, type StagedPeppers } from './stage-peppers.js'
 
-/** More statements about signing keys would not fit into an entry. */
-const MOST_STATEMENTS_LENGTH = 12_000
+/** Of statements about signing keys, which have about 400 bytes each, as many as fit into an entry. */
+const STATEMENTS_OF_ENTRY = 25
 
 export interface Arriving {
   /** the transaction here that has locked the head of the log */
@@ -106,7 +106,7 @@ async function writeAll(
   const log = endLog(move, { head, tenant, auditKey, address, purged_through, key_change })
   const macs = { from: rowKeyOf(auditKey), to: rowKeyOf(log.theirs) }
   await moveKeys(move, there, { lock, macs, peppers })
-  await insertRows(there, 'purge_marks', underKey(marks, log.theirs))
+  await insertRows(there, 'purge_marks', { tenant_id, rows: underKey(marks, log.theirs) })
   for (const table of COPIED_TABLES) await copyRows(lock, there, table, tenant_id)
   await lockInstallationHead(to, there) // so that no other tenant gets the name
   await assertNameIsFree(move, there, tenant.name)
@@ -123,10 +123,13 @@ async function writeAll(
   await appendToLocked(there, to.committer.clock, { previous: head, next, entries, time })
   const { name, envelope_only } = tenant
   const named = { entry_id: log.opened.id, entry_hash: encodeHex(log.opened.hash) }
-  const told = { tenant_id, name, envelope_only, status: 'active', ...named, from: keyOf(from), key_changes }
-  const installation = await recordForInstallation(to, there, systemCaller(to), [
-    { action: 'installation.tenant_arrive', metadata: told },
-  ])
+  const told = { tenant_id, name, envelope_only, status: 'active', ...named, from: keyOf(from) }
+  const notes: EntryNote[] = []
+  for (let at = 0; at < key_changes.length; at += STATEMENTS_OF_ENTRY) {
+    const part = JSON.stringify(key_changes.slice(at, at + STATEMENTS_OF_ENTRY))
+    notes.push({ action: 'installation.tenant_arrive', metadata: { ...told, key_changes: part } })
+  }
+  const installation = await recordForInstallation(to, there, systemCaller(to), notes)
   return { moved: log.moved, own: next, installation }
 }
 
@@ -219,9 +222,9 @@ async function moveKeys(
     const pepper = -(peppers?.numbers.get(row.pepper) ?? 0) // 0 is under no pepper: such an API key was of no use here either
     return withMac({ ...authentic(row, apiKeyMac, macs.from), pepper }, apiKeyMac, macs.to)
   })
-  await insertRows(there, 'keys', keys)
-  await insertRows(there, 'key_versions', versions)
-  await insertRows(there, 'api_keys', apiKeys)
+  await insertRows(there, 'keys', { tenant_id, rows: keys })
+  await insertRows(there, 'key_versions', { tenant_id, rows: versions })
+  await insertRows(there, 'api_keys', { tenant_id, rows: apiKeys })
 }
 
 function underKey(marks: readonly PurgeMark[], auditKey: AuditKey): PurgeMark[] {
@@ -240,16 +243,15 @@ function underKey(marks: readonly PurgeMark[], auditKey: AuditKey): PurgeMark[] 
 export async function signMove(
   { from, to, tenant_id }: Move,
   on: Queryable,
-): Promise<{ key_change: string; key_changes: string }> {
+): Promise<{ key_change: string; key_changes: readonly string[] }> {
   const key_change = signKeyChange(
     from.signingKey.current(),
     to.signingKey.current(),
     new Date(from.now()).toISOString(),
   )
-  const notes = [...(await listKeyChangesOf(on, from, tenant_id)), key_change]
-  const key_changes = JSON.stringify(notes)
+  const key_changes = [...(await listKeyChangesOf(on, from, tenant_id)), key_change]
   try {
-    followKeyChanges(notes)
+    followKeyChanges(key_changes)
   } catch (error) {
     if (!(error instanceof CheckpointError)) throw error
     throw new Refusal(
@@ -257,8 +259,6 @@ export async function signMove(
       `${error.message}. If this tenant was there before: rotate the store key there first (eaas store-key rotate)`,
     )
   }
-  if (key_changes.length > MOST_STATEMENTS_LENGTH)
-    throw new Refusal('E_STATE', 'the signing key of the log was changed too often for a move')
   return { key_change, key_changes }
 }
 
