@@ -119,6 +119,8 @@ export function writeColumn({ base }: PostgresColumn, value: unknown): string | 
 const NOT_IN_JSONB = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
 export function findUnfit(column: PostgresColumn, value: unknown): string | undefined {
+  if (value instanceof Date && !/^(?!0000)\d{4}-/.test(value.toISOString()))
+    return 'its value is a date before the year 1 or after 9999, whose text in ISO 8601 PostgreSQL does not read'
   const written = writeColumn(column, value) ?? ''
   const isUnfit = column.base === 'jsonb' ? NOT_IN_JSONB.test(written) : written.includes('\0')
   return isUnfit ? `its value has a character, such as NUL, that no ${column.base} of PostgreSQL holds` : undefined
