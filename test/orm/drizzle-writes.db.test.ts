@@ -343,7 +343,7 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
     ])
     await db.update(guests).set({ mailText: 'all' })
     expect((await db.select(mails).from(guests)).map(({ mail }) => mail)).toEqual(['all', 'all'])
-    expect(() => db.execute("select guest_id from guests where mail_text = 'all'")).toThrow('names the table guests')
+    expect(() => db.execute("select guest_id from guests where mail_text = 'all'")).toThrow('writes the table guests')
   })
   it('returns an encrypted field without what it is bound to', async () => {
     const { db } = scene

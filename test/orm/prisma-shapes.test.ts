@@ -248,10 +248,10 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     /cannot sort or group/,
     (db) => db.user.groupBy({ by: ['city'], having: { email: { equals: SECRET } as never }, _count: true }),
   ],
-  ['SQL that inserts', /names the table users/, (db) => db.$executeRaw`insert into users values (${ID}, ${SECRET})`],
+  ['SQL that inserts', /writes the table users/, (db) => db.$executeRaw`insert into users values (${ID}, ${SECRET})`],
   [
     'SQL that searches',
-    /names the table users/,
+    /writes the table users/,
     (db) => db.$queryRaw(Prisma.sql`select * from users where email = ${SECRET}`),
   ],
   ...[
@@ -264,15 +264,15 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     'count(distinct email)',
   ].map((value): (typeof REFUSED)[number] => [
     `SQL that selects ${value}`,
-    /names the table users/,
+    /writes the table users/,
     (db) => db.$queryRawUnsafe(`select ${value} from users u where city = $1`, SECRET),
   ]),
   ...['order by u.email', 'group by email'].map((end): (typeof REFUSED)[number] => [
     `SQL with ${end}`,
-    /names the table users/,
+    /writes the table users/,
     (db) => db.$queryRawUnsafe(`select count(*) from users u where city = $1 ${end}`, SECRET),
   ]),
-  ['SQL as a string', /names the table users/, (db) => db.$executeRawUnsafe('update users set email = $1', SECRET)],
+  ['SQL as a string', /writes the table users/, (db) => db.$executeRawUnsafe('update users set email = $1', SECRET)],
 ]
 
 describe('Prisma', () => {
@@ -359,7 +359,7 @@ describe('Prisma', () => {
   it('takes a query of TypedSQL by its text', async () => {
     const typing = previewing('typedSql') as unknown as { $queryRawTyped(query: object): Promise<unknown> }
     const run = async (sql: string) => typing.$queryRawTyped(runtime.makeTypedQueryFactory(sql)('London'))
-    await expect(run('select email from users where city = $1')).rejects.toThrow('names the table users')
+    await expect(run('select email from users where city = $1')).rejects.toThrow('writes the table users')
     expect(await run('select count(*)::int as n from users where city = $1')).toEqual([{ n: 1 }])
   })
   it('leaves what is undefined to Prisma, which refuses it where the application wants that', async () => {

@@ -589,7 +589,7 @@ const REFUSED: Refused[] = [
   ],
   [
     'the query of a builder elsewhere',
-    /names the table users/,
+    /writes the table users/,
     (db) => db.query(...build().where({ email: SECRET }).getQueryAndParameters()),
   ],
   [
@@ -616,12 +616,12 @@ const REFUSED: Refused[] = [
   ],
   [
     'a search by a builder that the data source has not made',
-    /names the table users/,
+    /writes the table users/,
     () => new SelectQueryBuilder(source).select('u').from(users, 'u').where({ email: SECRET }).getMany(),
   ],
   [
     'SQL that updates after a name with an apostrophe',
-    /names the table users/,
+    /writes the table users/,
     (db) => db.query(`with a as (select 1 as "it's") update users set email = $1 where city = 'x'`, [SECRET]),
   ],
   [
@@ -641,7 +641,7 @@ const REFUSED: Refused[] = [
   ],
   [
     'an insert as text in a common table expression',
-    /names the table users/,
+    /writes the table users/,
     (db) =>
       db
         .createQueryBuilder()
@@ -650,13 +650,17 @@ const REFUSED: Refused[] = [
         .from('x', 'x')
         .getRawMany(),
   ],
-  ['SQL that inserts', /names the table users/, (db) => db.query('insert into users values ($1)', [SECRET])],
-  ['SQL that updates', /names the table users/, () => source.query('update "users" set email = $1', [SECRET])],
-  ['SQL that searches', /names the table users/, () => source.sql`select id from users where email = ${SECRET}`],
-  ['SQL that selects all', /names the table users/, () => source.query(`select * from users where '${SECRET}' = city`)],
+  ['SQL that inserts', /writes the table users/, (db) => db.query('insert into users values ($1)', [SECRET])],
+  ['SQL that updates', /writes the table users/, () => source.query('update "users" set email = $1', [SECRET])],
+  ['SQL that searches', /writes the table users/, () => source.sql`select id from users where email = ${SECRET}`],
+  [
+    'SQL that selects all',
+    /writes the table users/,
+    () => source.query(`select * from users where '${SECRET}' = city`),
+  ],
   [
     'SQL of a query runner',
-    /names the table users/,
+    /writes the table users/,
     async () => {
       const runner = source.createQueryRunner()
       return runner.query('select email from users where city = $1', [SECRET]).finally(() => runner.release())
@@ -664,12 +668,12 @@ const REFUSED: Refused[] = [
   ],
   [
     'SQL with a mark',
-    /names the table users/,
+    /writes the table users/,
     () => source.query(`select "\uE000email" from users where city = '${SECRET}'`),
   ],
   [
     'a stream of SQL',
-    /names the table users/,
+    /writes the table users/,
     async () => {
       const runner = source.createQueryRunner()
       return runner.stream('select email from users where city = $1', [SECRET]).finally(() => runner.release())

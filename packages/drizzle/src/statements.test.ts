@@ -48,7 +48,8 @@ describe('a statement of SQL as text', () => {
     const run = async () => db.execute(statement)
     await expect(run()).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
-      message: 'SQL as text that names the table users is not supported where fields are encrypted',
+      message:
+        'SQL as text that writes the table users, or names an encrypted column or * of it, is not supported where fields are encrypted',
     })
     expect(sent).toEqual([])
   })

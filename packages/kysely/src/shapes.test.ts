@@ -420,12 +420,12 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
   ],
   [
     'a statement of SQL that inserts',
-    /SQL as text that names the table users/,
+    /SQL as text that writes the table users, or names/,
     (db) => sql`insert into ${sql.table('users')} values (7, ${SECRET})`.execute(db),
   ],
   [
     'a statement of SQL that searches',
-    /SQL as text that names the table users/,
+    /SQL as text that writes the table users, or names/,
     (db) => sql`select * from users where ${sql.ref('email')} = ${SECRET}`.execute(db),
   ],
   ...[
@@ -586,12 +586,12 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
   ],
   [
     'a statement of SQL that writes after a name with an apostrophe',
-    /SQL as text that names the table users/,
+    /SQL as text that writes the table users, or names/,
     (db) => sql`with a as (select 1 as "it's") update users set email = ${SECRET} where city = 'x'`.execute(db),
   ],
   [
     'a statement of SQL that writes after an identifier with quotes',
-    /SQL as text that names the table users/,
+    /SQL as text that writes the table users, or names/,
     (db) => sql`with ${sql.id('"\'')} as (select 1) update users set email = ${SECRET} where city = 'x'`.execute(db),
   ],
   [

@@ -51,7 +51,7 @@ for (const [title, sql] of [
     "create rule r as on insert to posts do also update users set email = 'x'",
   ],
 ] as const) {
-  refusals(title, ['raw'], ({ orm }) => refused(orm.raw(sql), /SQL as text that names the table users/))
+  refusals(title, ['raw'], ({ orm }) => refused(orm.raw(sql), /SQL as text that writes the table users, or names/))
 }
 refusals('to join by an encrypted field, and says to join by its index', ['insertMany', 'sameBy'], async ({ orm }) => {
   await orm.insertMany([userOf(), userOf()])

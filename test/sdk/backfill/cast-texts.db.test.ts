@@ -2,6 +2,8 @@
 // converts all of its rows.
 import { describe, expect, it } from 'vitest'
 import { backfill, type FailureCause, postgresTable } from '../../../packages/cli/src/backfill.js'
+import type { Column, FoundTable } from '../../../packages/cli/src/init/application.js'
+import { convertColumns } from '../../../packages/cli/src/init/migration.js'
 import { boolean, bytes, date, number } from '../../../packages/sdk/src/index.js'
 import { eaas, keyId, query, useBackfill } from './scene.js'
 
@@ -62,6 +64,26 @@ async function fill(name: string, texts: readonly (readonly [Kind, string, ...un
 }
 
 const statementOf = ({ message }: FailureCause) => /It is .*?: (update .*)$/.exec(message)?.[1]
+
+describe('columns of other types', () => {
+  it.each<[type: string, sql: string, text: string]>([
+    ['double precision', "'0.30000000000000004'", '0.30000000000000004'],
+    ['real', "'0.1234567'", '0.1234567'],
+    ['date', "'1931-02-04'", '1931-02-04'],
+    ['timestamp without time zone', "'2026-03-29 02:00:00.123456'", '2026-03-29T02:00:00.123Z'],
+    ['timestamp with time zone', "'2026-03-29 02:00:00.5+00'", '2026-03-29T02:00:00.5Z'],
+    ['interval', "'1 day 02:00'", '1 day 02:00:00'],
+  ])('of %s become exact text, whatever the database has set', async (type, value, text) => {
+    const name = `cast_${type.replaceAll(' ', '_')}`
+    await query(`create table ${name} as select ${value}::${type} as v`, [])
+    const converted = { stored: 'v', type, kind: 'number' } as unknown as Column
+    const table = { stored: name } as FoundTable
+    const [statement = ''] = convertColumns({ table, columns: [converted], lacking: [], timeZone: 'UTC' })
+    const set = "set_config('DateStyle', 'German', true), set_config('extra_float_digits', '0', true)"
+    await query(`do $$ begin perform ${set}, set_config('IntervalStyle', 'iso_8601', true); ${statement} end $$`, [])
+    expect(await query(`select v from ${name}`, [])).toEqual([{ v: text }])
+  })
+})
 
 describe('texts that a field does not read', () => {
   it('are converted by the statement of their cause, and no others are', async () => {

@@ -160,6 +160,30 @@ describe('opening a table of PostgreSQL', () => {
     ])
   })
 
+  it('tells which rows have a date that PostgreSQL could not cast, and opens the others', async () => {
+    const name = `dates_${randomUUID().slice(0, 8)}`
+    const model = eaas.model({ name: 'dates', keyId, bind: ['id'], format: 'text', fields: { born: date() } })
+    await run(`create table ${name} (id int primary key, born text)`)
+    const times = [
+      '-000044-03-15T00:00:00.000Z',
+      '0000-01-01',
+      '0001-01-01',
+      '9999-12-31',
+      '+012000-01-01T00:00:00.000Z',
+    ]
+    const rows = await model.encryptMany(times.map((time, id) => ({ id, born: new Date(time) })))
+    for (const { id, born } of rows) await run(`insert into ${name} values ($1::int, $2)`, [String(id), String(born)])
+    for (const work of ['check', 'open'] as const) {
+      const { failures } = await backfill(model, postgresTable(query, name), { work })
+      expect(failures.map(({ key, field, message }) => [key, field, message])).toEqual(
+        [0, 1, 4].map((id) => [`["${id}"]`, 'born', expect.stringMatching(/a date before the year 1 or after 9999/)]),
+      )
+    }
+    expect(
+      await run(`select born::timestamptz::date::text as born from ${name} where born !~ '^eaas' order by id`),
+    ).toEqual([{ born: '0001-01-01' }, { born: '9999-12-31' }])
+  })
+
   it('loses no write of an application that seals meanwhile', async () => {
     const { name } = await sealedPeople(40)
     const model = peopleOf(eaas, keyId)

@@ -1,7 +1,7 @@
 // A backfill on a table in memory: what each work writes and leaves alone, what is counted, and how it goes
 // on.
 
-import { createClient, date, NetworkError, number, text } from '@eaas/sdk'
+import { createClient, date, json, NetworkError, number, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Client } from '../../../sdk/src/index.js'
@@ -617,6 +617,15 @@ describe('a reader', () => {
     const table = tableOf(plain.map((row) => ({ ...row, email: `old:${row.email}`, note: null })))
     expect(await backfill(modelOf(), table, { read })).toMatchObject({ changed: 7 })
     expect((await opened(table)).ok).toEqual(plain.map((row) => ({ ...row, note: null })))
+  })
+
+  it('takes a text in a column of JSON as it is', async () => {
+    const model = modelOf({ format: 'text', acceptPlaintext: true, fields: { note: json<unknown>() } })
+    const table = tableOf([{ id: 'u1', note: 'just a string' }])
+    const { failures } = await backfill(model, table)
+    expect(failures[0]?.message).toMatch(/the text of an object or list .*`\(stored\) => stored`/s)
+    expect(await backfill(model, table, { read: { note: (stored: unknown) => stored } })).toMatchObject({ changed: 1 })
+    expect(await model.decrypt(table.rows.get('u1') as never)).toMatchObject({ note: 'just a string' })
   })
 
   it.each([

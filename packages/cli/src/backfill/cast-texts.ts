@@ -1,4 +1,5 @@
 /** How to convert what a cast to text left in a column, where a field does not read it. */
+import { fieldText } from './postgres-values.js'
 
 interface CastText {
   /** What the field expects, as its error says. */
@@ -27,13 +28,13 @@ const CAST_TEXTS: readonly CastText[] = [
     expected: 'a day, or a time',
     text: /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d(:?\d\d){0,2}$/,
     what: 'a time to the microsecond, or with an offset to the second',
-    convert: (column) => `date_trunc('milliseconds', ${column}::timestamptz at time zone 'UTC')::text || 'Z'`,
+    convert: (column) => fieldText(`${column}::timestamptz`, 'timestamp with time zone'),
   },
   {
     expected: 'a day, or a time',
     text: /^\d\d[./-]\d\d[./-]\d{4}$/,
     what: 'a day in the order of a country. If the day comes first',
-    convert: (column) => `to_date(${column}, 'DD MM YYYY')::text`,
+    convert: (column) => fieldText(`to_date(${column}, 'DD MM YYYY')`, 'date'),
   },
   {
     expected: 'true or false',
@@ -51,7 +52,7 @@ const CAST_TEXTS: readonly CastText[] = [
     expected: 'a number',
     text: /^\s*[+-]?\d*\.?\d+\s*$/,
     what: 'a number of more digits than JavaScript holds: text() keeps them. To round it',
-    convert: (column) => `${column}::double precision::text`,
+    convert: (column) => fieldText(`${column}::double precision`, 'double precision'),
   },
   {
     expected: 'base64',

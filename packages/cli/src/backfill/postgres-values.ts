@@ -49,17 +49,28 @@ export function toText({ name, base }: PostgresColumn): { action: string; note?:
   return base === 'timestamp without time zone' ? { action, note: 'if its times are UTC' } : { action }
 }
 
+/** What to set for the cast of a type to text, which would otherwise depend on the session. */
+const CAST_SETTINGS: Readonly<Record<string, readonly [name: string, value: string]>> = {
+  real: ['extra_float_digits', '1'],
+  'double precision': ['extra_float_digits', '1'],
+  interval: ['IntervalStyle', 'postgres'],
+}
+
 /**
- * SQL that makes of a column's value the text from which a field reads it exactly. Times keep their milliseconds, which
+ * SQL that makes of a column's value the text from which a field reads it exactly, whatever the database has set: JSON
+ * has days and times in ISO 8601, and `set_config` acts on the statement or its transaction. Times keep their milliseconds, which
  * is what drivers return; those without a zone are taken for UTC. `timestamp` stands for any type of a time, where one
  * without a zone is in that of the session.
  * @param column as SQL has it
  */
 export function fieldText(column: string, base: string): string {
+  if (base === 'date') return `to_json(${column})#>>'{}'`
+  const [name, value] = CAST_SETTINGS[base] ?? []
+  if (name) return `case when set_config('${name}', '${value}', true) <> '' then ${column}::text end`
   if (!base.startsWith('timestamp')) return `${column}::text`
   if (base === 'timestamp') return fieldText(`${column}::timestamptz`, 'timestamp with time zone')
   const time = base === 'timestamp with time zone' ? `${column} at time zone 'UTC'` : column
-  return `date_trunc('milliseconds', ${time})::text || 'Z'`
+  return `to_json(date_trunc('milliseconds', ${time}))#>>'{}' || 'Z'`
 }
 
 /**
@@ -108,6 +119,8 @@ export function writeColumn({ base }: PostgresColumn, value: unknown): string | 
 const NOT_IN_JSONB = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
 export function findUnfit(column: PostgresColumn, value: unknown): string | undefined {
+  if (value instanceof Date && !/^(?!0000)\d{4}-/.test(value.toISOString()))
+    return 'its value is a date before the year 1 or after 9999, whose text in ISO 8601 PostgreSQL does not read'
   const written = writeColumn(column, value) ?? ''
   const isUnfit = column.base === 'jsonb' ? NOT_IN_JSONB.test(written) : written.includes('\0')
   return isUnfit ? `its value has a character, such as NUL, that no ${column.base} of PostgreSQL holds` : undefined

@@ -334,7 +334,7 @@ export const people = pgTable(
       prefs: json<NonNullable<typeof people.$inferSelect.prefs>>(),
 `)
     expect(out).toContain(
-      `or in a migration by drizzle-kit generate --custom: ALTER TABLE "people" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born_at" TYPE TEXT USING date_trunc('milliseconds', "born_at")::text || 'Z'`,
+      `or in a migration by drizzle-kit generate --custom: ALTER TABLE "people" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born_at" TYPE TEXT USING to_json(date_trunc('milliseconds', "born_at"))#>>'{}' || 'Z'`,
     )
     expect((await init(argv)).out).toMatch(/^Every file has it already/)
   })

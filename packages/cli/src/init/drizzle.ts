@@ -1,6 +1,6 @@
 /** The tables of Drizzle schemas, and what changes in them and in the database. */
 import { type Application, type Column, type FieldKind, type FoundTable, UNREAD_NAME } from './application.js'
-import { type Change, convertTimes, isConverted } from './migration.js'
+import { type Change, convertByHand, isConverted } from './migration.js'
 import { localName, quoteText, readBrackets, readText, withNames } from './source-text.js'
 
 const TABLE =
@@ -215,10 +215,10 @@ export function changeDrizzle(app: Application, change: Change): void {
   if (!after && imported.length > 0) byHand.push(`in ${path}: import ${imported.join(', ')} from '${BUILDERS}'`)
   if (!extras)
     for (const one of makeIndexes('table')) byHand.push(`in ${path}: ${one}, in the third argument of pgTable()`)
-  const converted = convertTimes(change)
+  const converted = convertByHand(change)
   if (converted)
     byHand.push(
-      `first, since drizzle-kit would leave out the zone of times, in the database or in a migration by drizzle-kit generate --custom: ${converted}`,
+      `first, since the cast by drizzle-kit would change values, in the database or in a migration by drizzle-kit generate --custom: ${converted}`,
     )
   if (edits.length > 0) byHand.push('npx drizzle-kit generate, and npx drizzle-kit migrate; or npx drizzle-kit push')
 }

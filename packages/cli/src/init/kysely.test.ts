@@ -41,7 +41,7 @@ describe('init in an application of Kysely', () => {
     expect(get('eaas-users.ts')).toContain("import type { Users } from './database.js'\n")
     expect(get('eaas-users.ts')).toContain("prefs: json<NonNullable<Users['prefs']>>(),\n")
     expect(out).toContain(
-      `SET TIME ZONE 'UTC'; ALTER TABLE "users" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING date_trunc('milliseconds', "born"::timestamptz at time zone 'UTC')::text || 'Z', ALTER COLUMN "visits" TYPE TEXT USING "visits"::text, ALTER COLUMN "active" TYPE TEXT USING "active"::text, ALTER COLUMN "prefs" TYPE TEXT USING "prefs"::text; ALTER TABLE "users" ADD COLUMN "email_index" TEXT;`,
+      `SET TIME ZONE 'UTC'; ALTER TABLE "users" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING to_json(date_trunc('milliseconds', "born"::timestamptz at time zone 'UTC'))#>>'{}' || 'Z', ALTER COLUMN "visits" TYPE TEXT USING case when set_config('extra_float_digits', '1', true) <> '' then "visits"::text end, ALTER COLUMN "active" TYPE TEXT USING "active"::text, ALTER COLUMN "prefs" TYPE TEXT USING "prefs"::text; ALTER TABLE "users" ADD COLUMN "email_index" TEXT;`,
     )
     expect(out).toContain('JSON.stringify(…): the compiler shows where')
     expect((await init(argv)).out).toMatch(/^Every file has it already/)

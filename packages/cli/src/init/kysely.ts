@@ -8,7 +8,7 @@ import { localName, readBrackets, withNames } from './source-text.js'
 const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> = {
   string: ['text', 'character varying'],
   Date: ['date', 'timestamp'],
-  number: ['number', 'unknown'],
+  number: ['number', 'double precision'],
   boolean: ['boolean', 'unknown'],
 }
 const JSON_TYPE = /^JSONColumnType<([^,]+)>$/s

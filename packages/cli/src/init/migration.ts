@@ -33,9 +33,10 @@ export function convertColumns({ table, columns, timeZone }: Change): string[] {
   return actions.length > 0 ? [`ALTER TABLE ${sqlName(table)} ${actions.join(', ')};`] : []
 }
 
-/** The same for tools that would make other text of times, and the right one of all else. */
-export function convertTimes(change: Change): string | undefined {
-  return change.columns.some(({ type }) => type.startsWith('timestamp')) ? convertColumns(change)[0] : undefined
+/** The same for tools whose own cast leaves out the zone of times, and takes the settings of the database for days and fractions. */
+export function convertByHand(change: Change): string | undefined {
+  const isCast = change.columns.some(({ type }) => /^(timestamp|date|real|double)/.test(type))
+  return isCast ? convertColumns(change)[0] : undefined
 }
 
 export function addIndexes({ table, lacking }: Change): string[] {

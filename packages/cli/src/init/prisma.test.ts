@@ -188,7 +188,7 @@ export default function customerModel(eaas: Client) {
     expect(files().filter((path) => path.endsWith('.sql'))).toEqual([])
     execFileSync('rm', [join(folder, 'src/lib/eaas-customer.ts')])
     expect((await init(['--table', 'Customer', '--fields', 'born', '--yes'])).out).toContain(
-      `first, since Prisma would leave out the zone of times, in the database: ALTER TABLE "customers" ALTER COLUMN "born" TYPE TEXT USING date_trunc('milliseconds', "born")::text || 'Z';\n  npx prisma db push`,
+      `first, since the cast by Prisma would change values, in the database: ALTER TABLE "customers" ALTER COLUMN "born" TYPE TEXT USING to_json(date_trunc('milliseconds', "born"))#>>'{}' || 'Z';\n  npx prisma db push`,
     )
   })
 
@@ -245,14 +245,14 @@ ${after}`,
       prefs: json<NonNullable<JsonValue>>().nullable(),
 `)
     const [migration = ''] = files().filter((path) => path.endsWith('.sql'))
-    const time = (column: string) => `date_trunc('milliseconds', ${column})::text || 'Z'`
+    const time = (column: string) => `to_json(date_trunc('milliseconds', ${column}))#>>'{}' || 'Z'`
+    const exact = (column: string) =>
+      `case when set_config('extra_float_digits', '1', true) <> '' then ${column}::text end`
     expect(get(migration).split('\n').slice(0, 2)).toEqual([
       `ALTER TABLE "customers" ALTER COLUMN "short" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING ${time('"born"')}, ` +
         `ALTER COLUMN "seen_at" TYPE TEXT USING ${time(`"seen_at" at time zone 'UTC'`)}, ` +
-        ['day', 'visits', 'share', 'active']
-          .map((one) => `ALTER COLUMN "${one}" TYPE TEXT USING "${one}"::text`)
-          .join(', ') +
-        ';',
+        `ALTER COLUMN "day" TYPE TEXT USING to_json("day")#>>'{}', ALTER COLUMN "visits" TYPE TEXT USING "visits"::text, ` +
+        `ALTER COLUMN "share" TYPE TEXT USING ${exact('"share"')}, ALTER COLUMN "active" TYPE TEXT USING "active"::text;`,
       'ALTER TABLE "customers" ADD COLUMN "seen_at_index" TEXT;',
     ])
     expect(get(migration)).toContain('"customers_prefs_sealed" check ')

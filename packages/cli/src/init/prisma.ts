@@ -5,7 +5,7 @@ import { resolvePath } from '../files.js'
 import { type Io, UsageError } from '../io.js'
 import type { Application, Column, FieldKind, FoundTable } from './application.js'
 import { guide, readIfThere, UNREAD_NAME, UNREAD_TABLE } from './application.js'
-import { addConstraints, addIndexes, type Change, convertColumns, convertTimes, isConverted } from './migration.js'
+import { addConstraints, addIndexes, type Change, convertByHand, convertColumns, isConverted } from './migration.js'
 import { quoteText, slugOf } from './source-text.js'
 
 const MODEL = /^model\s+(?<name>\w+)\s*\{(?<body>.*?)^\}/gms
@@ -134,8 +134,8 @@ export function changePrisma({ files, code, byHand }: Application, change: Chang
     files.set(fileIn(there ?? stamp + ending), statements)
     byHand.push('npx prisma migrate dev')
   } else if (changed !== model) {
-    const converted = convertTimes(change)
-    if (converted) byHand.push(`first, since Prisma would leave out the zone of times, in the database: ${converted}`)
+    const converted = convertByHand(change)
+    if (converted) byHand.push(`first, since the cast by Prisma would change values, in the database: ${converted}`)
     byHand.push('npx prisma db push, or npx prisma migrate dev')
   }
 }

@@ -36,6 +36,14 @@ describe('a search for an equal value', () => {
   })
 })
 
+it('names the row of a change by its id if a value is invalid', async () => {
+  const eaas = createClient(createTestService())
+  const { id: keyId } = await eaas.keys.create({ name: 'people' })
+  const table = createSealedTable(eaas.model({ name: 'people', keyId, bind: ['id'], fields: { name: text() } }))
+  await expect(table.sealChanges({ name: 7 }, { id: 9 })).rejects.toThrow('people, id "9", field "name": ')
+  await expect(table.sealRows([{ id: 9, name: 7 }])).rejects.toThrow('people, record 0, field "name": ')
+})
+
 describe('what an upsert takes from the row that was to be inserted', () => {
   async function tableOf(options: object) {
     const eaas = createClient(createTestService())

@@ -244,9 +244,12 @@ export function createSealedTable(model: object): SealedTable {
   function planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan {
     const field = fields.find(({ path }) => path.join('.') === column)
     if (!field) return refuseOperator(table, column, operator)
-    const index = columns.find(
-      (one) => one.kind === 'exact' && one.fields.length === 1 && one.fields[0]?.name === field.name,
-    )
+    const own = columns.filter(({ fields }) => fields.length === 1 && fields[0]?.name === field.name)
+    const index = own.find(({ kind }) => kind === 'exact')
+    if (!index && own.some(({ kind }) => kind === 'range')) {
+      const hint = 'Search so in a select, for one value, alone or joined by AND: not within OR or NOT.'
+      return refuseField(table, column, 'its index finds more rows than match, which cannot be filtered here', hint)
+    }
     if (!index) {
       const hint = 'Give the field an index, or search by the column that `index` of the model makes.'
       return refuseUnindexed(table, { name: column, kind: field.spec.kind }, hint)

@@ -164,5 +164,7 @@ describe('a search that no index answers', () => {
       expect.objectContaining({ hint: expect.stringMatching(FILTER) }),
     )
     expect(() => planEqual('name', '=', ['Ada'])).toThrow('it has no index by which it could be searched alone')
+    const ofBuckets = expect.objectContaining({ hint: expect.stringMatching(/not within OR/) })
+    expect(() => planEqual('score', '=', [7])).toThrow(ofBuckets)
   })
 })

@@ -28,7 +28,8 @@ export function findTableInStatement(text: string, tables: readonly NamedTable[]
 /** Refuses a statement as text for which `findTableInStatement` finds a table. @throws InvalidInputError */
 export function assertStatement(text: string, tables: readonly NamedTable[], hint: string): void {
   const table = findTableInStatement(text, tables)
-  if (table !== undefined) refuseCall(`SQL as text that names the table ${table}`, hint)
+  if (table !== undefined)
+    refuseCall(`SQL as text that writes the table ${table}, or names an encrypted column or * of it,`, hint)
 }
 
 function statementsIn(tokens: readonly Token[]): Token[][] {

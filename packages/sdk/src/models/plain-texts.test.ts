@@ -99,6 +99,7 @@ describe('a text that is not sealed', () => {
       hint: expect.stringMatching(/^Correct the stored text, or give a backfill a reader/),
       place: { field: kind },
     })
+    expect(error.hint?.includes('`(stored) => stored`')).toBe(kind === 'json')
     expect(error.message).toMatch(/^all, id "7", field .*: expected the text of/)
     if (stored.length > 3 && stored !== 'null') expect(`${error.message} ${error.hint}`).not.toContain(stored)
   })

@@ -34,8 +34,14 @@ export function readPlain(
     return value
   }
   const [expected, read] = TEXTS[kind]
-  const hint = 'Correct the stored text, or give a backfill a reader.'
-  const plain = attempt(() => read(value))
+  const own = kind === 'json' ? ': `(stored) => stored` in a JSON column.' : '.'
+  const hint = `Correct the stored text, or give a backfill a reader${own}`
+  let plain: unknown
+  try {
+    plain = read(value)
+  } catch {
+    // the errors of the parsers quote the text
+  }
   if (kind === 'json' && !isTextFormat(format)) {
     // In a column of JSON, a text is itself a value.
     if (plain === undefined) return value
@@ -47,15 +53,6 @@ export function readPlain(
   }
   if (plain === undefined) throw new InvalidInputError(`expected the text of ${expected}`, hint, place)
   return plain
-}
-
-/** The errors of the parsers quote the text. */
-function attempt(read: () => unknown): unknown {
-  try {
-    return read()
-  } catch {
-    return undefined
-  }
 }
 
 /** ISO 8601, and PostgreSQL's `date` and `timestamptz`. A time without an offset is refused: unknown zone. */

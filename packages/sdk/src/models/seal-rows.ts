@@ -47,7 +47,8 @@ export async function sealRows(
   const read: RowRead[] = []
   for (const [at, row] of rows.entries()) {
     if (pace.due()) await pace.rest(options.signal)
-    read.push(naming(definition, undefined, () => readRow(definition, row, at)))
+    // Of a change, the application gave no record, but a condition.
+    read.push(naming(definition, definition.whole && row, () => readRow(definition, row, at)))
   }
   return sealRead(deps, definition, read, { ...options, pace })
 }
