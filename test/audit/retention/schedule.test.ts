@@ -151,6 +151,34 @@ it('a purge that could not read a log is repeated within minutes, and nothing is
   await app.close()
 })
 
+it('a purge that an edited row prevents is said to have failed, and repeated soon after the row is repaired', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { sql } = service.services
+  const metrics = createMetrics()
+  const runs: number[] = []
+  const edit = () => sql`update tenants set envelope_only = not envelope_only where tenant_id = ${tenant_id}`
+  await edit()
+  const schedule = startScheduleOf(service, {
+    config: { auditRetentionMonths: 1_000, checkpointFile: undefined },
+    measures: { ...UNMEASURED, ...metrics, purgeRan: (refused) => runs.push(refused) },
+  })
+  const sources = { services: service.services, findDurability: async () => 'synchronous' as const }
+  const app = buildApp({ ...sources, logger: false, metrics })
+  const health = async () => (await app.inject({ url: '/health' })).json()
+  await expect.poll(() => [...metrics.failedJobs().keys()]).toEqual(['purging old entries'])
+  expect(await health()).toMatchObject({
+    database: 'job',
+    detail: expect.stringMatching(/this failed: purging old entries.*tried again within minutes/),
+  })
+  await edit()
+  vi.advanceTimersByTime(60_000)
+  await expect.poll(() => runs).toEqual([0])
+  expect(await health()).toMatchObject({ status: 'healthy' })
+  await schedule.stop()
+  await app.close()
+})
+
 it('a purge of every log goes on with no other tenant once the server stops', async () => {
   clock.now = START
   for (let more = 0; more < 2; more++) await service.createTenant() // each is refused, and so told of

@@ -88,6 +88,6 @@ function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): num
 }
 
 /** Whether an error says something about the data: trying again does not help, an operator must act. */
-export function isFinding(error: unknown): boolean {
+function isFinding(error: unknown): boolean {
   return error instanceof Refusal || error instanceof TamperedRowError || error instanceof ChainAlarmError
 }

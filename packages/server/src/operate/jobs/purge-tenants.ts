@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../../core/config.js'
-import { isFinding, type Log, type Run } from '../../core/jobs/periodic.js'
+import type { Log, Run } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
@@ -116,9 +116,9 @@ async function mark(
 
 interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
-  /** called for a tenant that was left out, or whose purge was refused; the others continue */
+  /** called for a tenant whose purge was refused; the others continue */
   onRefused: (tenant_id: string, error: unknown) => void
-  /** called if it could not be found out what to purge; for the installation if its log could not be used */
+  /** called for a tenant that was left out or has an edited row or an alarm; for the installation if its log is unusable */
   onFailed: (tenant_id: string, error: unknown) => void
 }
 
@@ -129,7 +129,7 @@ export async function purgeTenants(
   const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord(services, options.signal)
   if (options.signal?.aborted) return
   if (unread !== undefined) onFailed(INSTALLATION_ID, unread)
-  for (const { tenant_id, reason } of leftOut) onRefused(tenant_id, new Error(reason))
+  for (const { tenant_id, reason } of leftOut) onFailed(tenant_id, new Error(reason))
   for (const tenant of tenants) {
     if (options.signal?.aborted) return
     if (isMovedAway(tenant)) continue // its log is purged where it is continued
@@ -138,7 +138,7 @@ export async function purgeTenants(
       const plan = await purgeTenant(services, tenant_id, options)
       if (plan.entries > 0) onPurged(tenant_id, plan)
     } catch (error) {
-      ;(isFinding(error) ? onRefused : onFailed)(tenant_id, error)
+      ;(error instanceof Refusal ? onRefused : onFailed)(tenant_id, error)
     }
   }
 }
@@ -174,7 +174,10 @@ export function createPurge({ config, services, measures, log }: PurgeJobOptions
         },
         onFailed: (tenant_id, error) => {
           isComplete = false
-          fail(error, 'it could not be found out what to purge; it will be retried', { tenant_id })
+          services.states.forget(tenant_id) // a row that was repaired has no entry that would renew the state
+          // A finding alone would not fail the run, which is repeated only then.
+          const failure = new Error('the log was not purged', { cause: error })
+          fail(failure, 'it could not be found out what to purge; it will be retried', { tenant_id })
         },
       })
       if (signal.aborted) return
