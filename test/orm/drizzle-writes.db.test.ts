@@ -278,6 +278,20 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
     await refused(twice, message)
     expect(await rows()).toEqual([{ id: 900, city: 'Oslo' }])
   })
+  it('changes none of the rows that it finds where it cannot open what it returns, and says nothing else', async () => {
+    const { raw, client, eaas, keyId } = scene
+    await client`create table ports (id integer primary key, name text, pier text)`
+    const ports = pgTable('ports', { id: integer().primaryKey(), name: text(), pier: text() })
+    const fields = { name: sealedText(), pier: sealedText() }
+    const model = eaas.model({ name: 'ports', keyId, bind: ['id'], format: 'text', fields })
+    const db = encrypted(raw, [[ports, model]])
+    await db.insert(ports).values({ id: 1, name: 'Ostia', pier: 'old' })
+    const [before] = await client`update ports set pier = name returning *`
+    const update = db.update(ports).set({ name: 'new' }).returning({ pier: ports.pier })
+    const message = expect.not.stringContaining('written')
+    await expect((async () => await update)()).rejects.toMatchObject({ code: 'E_DECRYPTION', message })
+    expect(await client`select * from ports`).toEqual([before])
+  })
   it('changes no other row where what values are bound to does not identify one', async () => {
     const { raw, client, eaas, keyId } = scene
     await client`create table if not exists towns (id integer primary key, city text not null, nick text)`

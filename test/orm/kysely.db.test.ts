@@ -385,6 +385,13 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     const joined = update.from('people as boss').whereRef('boss.id', '=', 'people.boss').returning('people.id')
     expect(await joined.execute()).toEqual([{ id: 'ada' }])
   })
+  it('changes none of the rows that it finds where it cannot open what it returns, and says nothing else', async () => {
+    await pool.query('update people set nick = email')
+    const update = db.updateTable('people').set({ city: 'x', email: 'new' }).returning('nick')
+    const message = expect.not.stringContaining('written')
+    await expect(update.execute()).rejects.toMatchObject({ code: 'E_DECRYPTION', message })
+    expect((await pool.query(`select id from people where city = 'x'`)).rows).toEqual([])
+  })
   it('changes, counts and returns each row once that it finds beside several others', async () => {
     const beside = db.updateTable('people').from('people as other').set({ nick: 'new' })
     expect((await beside.executeTakeFirst()).numUpdatedRows).toBe(2n)

@@ -129,6 +129,19 @@ it.each([
 })
 const stampedBy = () => client.$extends(encrypted({ User: models.users, Post: models.posts }))
 
+it('says that the writes of a list are done where one of its reads is not opened', async () => {
+  await postgres.exec('update users set nick = email')
+  const db = client.$extends(encrypted({ User: models.users }))
+  const update = db.user.update({ where: { id: mine }, data: { city: 'Oslo' }, select: { city: true } })
+  const message = expect.stringMatching(/^the rows were written, but could not be decrypted: /)
+  await expect(db.$transaction([update, db.user.findMany()])).rejects.toMatchObject({
+    code: 'E_DECRYPTION',
+    retryable: false,
+    message,
+  })
+  expect((await postgres.query(`select id from users where city = 'Oslo'`)).rows).toEqual([{ id: mine }])
+})
+
 describe('an extension after encrypted()', () => {
   const queries = {
     query: { user: { create: ({ args, query }: { args: object; query: (args: object) => unknown }) => query(args) } },

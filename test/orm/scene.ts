@@ -1,7 +1,17 @@
 // What the contract of the adapters is about: some tables, their models, and what an ORM must be able to do with them.
 import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
-import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../packages/sdk/src/index.js'
+import {
+  boolean,
+  bytes,
+  type Client,
+  type ClientOptions,
+  createClient,
+  date,
+  json,
+  number,
+  text,
+} from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { freshDatabase } from '../support/database/database.js'
 
@@ -408,7 +418,7 @@ export interface Scene {
   /** Makes a key, and returns its id. */
   newKey(): Promise<string>
   /** Connects as after a restart, by a client that seals under another DEK. */
-  restarted(): Promise<Orm>
+  restarted(options?: Pick<ClientOptions, 'fetch' | 'retries'>): Promise<Orm>
   /** Connects with a model of the people that finds their keys so. */
   keyedBy(keyId: (row: Partial<Person>) => unknown): Promise<Orm>
 }
@@ -471,8 +481,8 @@ export async function createScene(connect: (url: string, models: Models) => Prom
     opened.push(other)
     return other
   }
-  const restarted = () => {
-    const later = createClient(service)
+  const restarted: Scene['restarted'] = (options) => {
+    const later = createClient({ ...service, ...options })
     opened.push(later)
     return open(allOf(later))
   }

@@ -347,6 +347,18 @@ describe('a data source', () => {
     Reflect.deleteProperty(own.driver, 'createQueryRunner')
     expect(encrypted(own, [])).toBe(own)
   })
+  it('changes none of the rows that it finds where it cannot open what it returns, and says nothing else', async () => {
+    const own = open([users, posts])
+    await encrypted(own, [[users, models.users]]).initialize()
+    onTestFinished(() => own.destroy())
+    await own.manager.insert(users, userOf({ id: ID, email: SECRET }) as never)
+    await postgres.exec('update users set nick = email')
+    const update = own.createQueryBuilder().update(users).set({ city: 'Rome', email: 'new@x.org' })
+    const message = expect.not.stringContaining('written')
+    const call = update.where({ city: 'London' }).returning(['nick']).execute()
+    await expect(call).rejects.toMatchObject({ code: 'E_DECRYPTION', message })
+    expect((await postgres.query('select city from users')).rows).toEqual([{ city: 'London' }])
+  })
   it('refuses a result that has no list of its rows, of which nothing would be decrypted', async () => {
     const own = open([users, posts])
     const create = own.driver.createQueryRunner.bind(own.driver)

@@ -3,7 +3,16 @@
  * executed, and its rows opened afterwards. The calls of a write are recorded until it is awaited.
  */
 import { isEaasError } from '@eaas/sdk'
-import { type AtCaller, pageOf, type Row, refuseCall, refuseCount, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import {
+  type AtCaller,
+  openReturned,
+  pageOf,
+  type Row,
+  refuseCall,
+  refuseCount,
+  rememberCaller,
+  runFor,
+} from '@eaas/sdk/adapter'
 import { and, QueryPromise, type SQL } from 'drizzle-orm'
 import { run } from './conditions.js'
 import { planFound } from './found-rows.js'
@@ -76,7 +85,8 @@ async function execute(tables: KnownTables, query: Query, placeholders?: Row): P
   rewriteBuilder(rewriting, config)
   const open = readSelection(tables, selectionOf(config))
   await run(rewriting)
-  return open((await executeWith(query, config, placeholders)) as Row[])
+  const rows = (await executeWith(query, config, placeholders)) as Row[]
+  return openReturned(!('fields' in config), () => open(rows))
 }
 
 /** Copies the state that is rewritten: the application may run the query again before this run has ended. */

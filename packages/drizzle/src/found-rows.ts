@@ -44,7 +44,7 @@ function within<T>(written: Written, change: (inner: Written) => Promise<T>): Pr
     const hint = `Read the ids first, and update each row by its own. The driver cannot wait within a transaction.`
     return refuseCall(`a write of ${known.sealed.name} whose rows must be read before`, hint)
   }
-  return on.transaction((inner) => change({ ...written, on: inner }))
+  return on.transaction((inner) => change({ ...written, on: inner, isStep: true }))
 }
 
 async function updateFound(written: Written, calls: readonly Call[]): Promise<unknown> {

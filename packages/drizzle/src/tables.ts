@@ -174,6 +174,8 @@ export interface Written {
   /** The database, or the transaction. */
   on: Database
   method: WriteMethod
+  /** Whether it is a step of a write that is taken back if it fails. */
+  isStep?: boolean
 }
 
 export type WriteMethod = 'insert' | 'update' | 'delete'

@@ -3,6 +3,7 @@ import {
   assertWritable,
   type MadeIds,
   makeLacking,
+  openReturned,
   type Row,
   readConflict,
   refuseCall,
@@ -27,7 +28,7 @@ export async function runWrite(written: Written, calls: readonly Call[], rows?: 
   })
   if (written.method !== 'delete') await assertNoTriggers(written)
   const result = await runCalls(written, translated)
-  return open ? open(result as Row[]) : result
+  return open ? openReturned(!written.isStep, () => open(result as Row[])) : result
 }
 
 async function translate(written: Written, calls: readonly Call[], rows: readonly Row[] = []): Promise<Call[]> {

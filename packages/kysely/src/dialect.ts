@@ -5,6 +5,7 @@ import {
   createIdMaker,
   divideRows,
   MOST_PARAMETERS,
+  openReturned,
   pageOf,
   type Row,
   refuseCall,
@@ -28,7 +29,7 @@ import {
   ValuesNode,
 } from 'kysely'
 import { planFound, type Result, type Steps, sum } from './found-rows.js'
-import { isNode, type Node, rawText, tableNames } from './nodes.js'
+import { isNode, mayWrite, type Node, rawText, tableNames } from './nodes.js'
 import { assertDistinct, assertReadable, hide, openRows } from './results.js'
 import { rewriteStatement } from './rewrite.js'
 import { findTable, type Models, type Output } from './scope.js'
@@ -118,8 +119,8 @@ function wrapDriver(driver: Driver, context: Context): Driver {
 type Translated = { compiled: CompiledQuery; outputs: readonly Output[]; filtering?: Filtering | undefined }
 
 /** Opens the rows of a result, and returns those that the application asked for. */
-async function readRows({ outputs, filtering }: Translated, rows: Row[]): Promise<Row[]> {
-  await openRows(outputs, rows)
+async function readRows({ outputs, filtering }: Translated, rows: Row[], wrote: boolean): Promise<Row[]> {
+  await openReturned(wrote, () => openRows(outputs, rows))
   const right = filtering ? pageOf(rows, filtering.isRight, filtering) : rows
   hide(outputs, right)
   return right
@@ -151,15 +152,16 @@ function wrapConnection(
       refuseParameters('an insert', { rows: mostRows(given.query), count, most })
     return { compiled, outputs, filtering }
   }
-  /** @param part set for a step of a change of found rows, with the rows that it changes */
-  const execute = async <R>(given: CompiledQuery, options: [], part?: { rows: readonly Row[] | undefined }) => {
+  const wrote = ({ query }: CompiledQuery) => isNode(query) && mayWrite(query)
+  /** @param part set for a step of a write that is taken back if it fails, with the rows that it changes, if they were found */
+  const execute = async <R>(given: CompiledQuery, options: [], part?: { rows?: readonly Row[] | undefined }) => {
     const translated = await translate(given, part?.rows)
     if (part && translated.filtering)
       refuseCall('an update by a search that finds more rows than match', 'Read the ids, and update by them.')
     const run = () => connection.executeQuery<R>(translated.compiled, ...options)
     const isText = isNode(given.query) && given.query.kind === 'RawNode'
     const result = await (isText ? transactions.byText(connection, rawText(given.query as Node), run) : run())
-    const rows = await readRows(translated, result.rows as Row[])
+    const rows = await readRows(translated, result.rows as Row[], !part && wrote(given))
     return rows === result.rows ? result : { ...result, rows: rows as R[] }
   }
   const wrapped: DatabaseConnection = {
@@ -170,7 +172,7 @@ function wrapConnection(
         if (parts.length > 0)
           return transactions.within(connection, async () => {
             const results: QueryResult<R>[] = []
-            for (const part of parts) results.push(await execute<R>({ ...given, query: part as never }, options))
+            for (const part of parts) results.push(await execute<R>({ ...given, query: part as never }, options, {}))
             // The id that MySQL reports is that of the first row, and that of SQLite the last one's.
             return { ...results.at(kind === 'mysql' ? 0 : -1), ...sum(results as Result[]) } as QueryResult<R>
           })
@@ -189,7 +191,7 @@ function wrapConnection(
       const translated = await runFor(callerOf(given), () => translate(given))
       if (translated.filtering) refuseCall('a stream of a search that finds more rows than match', 'Execute it.')
       for await (const result of connection.streamQuery<R>(translated.compiled, ...options)) {
-        await runFor(callerOf(given), () => readRows(translated, result.rows as Row[]))
+        await runFor(callerOf(given), () => readRows(translated, result.rows as Row[], wrote(given)))
         yield result
       }
     },

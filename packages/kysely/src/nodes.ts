@@ -30,6 +30,12 @@ export function isQuery(node: Node): boolean {
   return /^(Select|Insert|Update|Delete|Merge)QueryNode$/.test(node.kind)
 }
 
+/** Tells whether a statement may write, itself or in `with`. */
+export function mayWrite(statement: Node): boolean {
+  const { expressions = [] } = (statement.with ?? {}) as { expressions?: readonly Node[] }
+  return statement.kind !== 'SelectQueryNode' || expressions.some((one) => mayWrite(one.expression as Node))
+}
+
 export function columnName(node: Node): string | undefined {
   if (node.kind === 'ReferenceNode') return columnName(node.column as Node)
   if (node.kind === 'ColumnNode') return (node.column as { name: string }).name

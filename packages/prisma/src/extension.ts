@@ -1,6 +1,6 @@
 /** An extension of a Prisma client, through which all of its queries go. */
 import { InvalidInputError } from '@eaas/sdk'
-import { assertStatement, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { assertStatement, openReturned, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { rewriteArgs } from './args.js'
 import type { Client, Running, Transaction } from './clients.js'
 import { changeFound, isByFoundRows } from './found-rows.js'
@@ -85,7 +85,7 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
     await assertNoTriggers(schema, running, operation)
     const changed = await changeFound(running, one)
     const result = path.reduce(step, changed.result)
-    await openResult(returned, result)
+    await openReturned(true, () => openResult(returned, result))
     hide(shapeAt(changed.shape), result)
     return result
   }
@@ -100,7 +100,9 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
   await assertNoTriggers(schema, running, operation)
   const result = await query(rewritten.args)
   if (['count', 'aggregate', 'groupBy'].includes(operation)) return result
-  await openResult(returned, result)
+  // The reads of a list are opened after its writes are committed.
+  const wrote = !operation.startsWith('find') || transaction?.kind === 'batch'
+  await openReturned(wrote, () => openResult(returned, result))
   hide(shapeAt(rewritten.shape), result)
   return result
 }

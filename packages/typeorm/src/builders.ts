@@ -35,6 +35,8 @@ interface State {
   /** Whether it is part of another builder's query: TypeORM pages through joins by a query around a clone. */
   isInner?: boolean
   isPaging?: boolean
+  /** Whether it is a step of a write that is taken back if it fails. */
+  isStep?: boolean
   /** The rows that an update changes, if they were read before. */
   rows?: readonly Row[] | undefined
   /** The columns that an update reads of its rows, instead of changing them, and those by whose order it locks them. */
@@ -106,7 +108,7 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
 
     override execute(): Promise<unknown> {
       const state = stateOf(this)
-      state.run = { outputs: [], opens: true }
+      state.run = { outputs: [], opens: true, isStep: state.isStep ?? false }
       return runFor(rememberCaller(), () => super.execute()).finally(() => {
         state.run = undefined
       })

@@ -1,6 +1,6 @@
 /** Wraps a data source of TypeORM, so that every query goes through the adapter. */
 import { InvalidInputError } from '@eaas/sdk'
-import { assertWritable, createIdMaker, quoteName, type Row, refuseCall } from '@eaas/sdk/adapter'
+import { assertWritable, createIdMaker, openReturned, quoteName, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { DataSource, QueryRunner } from 'typeorm'
 import { type Constructor, type Context, createAdopt, extendBuilder } from './builders.js'
 import { inPlaces } from './ids.js'
@@ -136,7 +136,7 @@ function guard(context: Context, runner: QueryRunner): QueryRunner {
     const result = await query(withoutMarks(sql), values, ...rest)
     if (run.opens && run.outputs.length > 0) {
       const records = result.records ?? refuseResult()
-      await openRows(run.outputs, records)
+      await openReturned(!run.isStep, () => openRows(run.outputs, records))
       hide(run.outputs, records)
     }
     if (run.made && Array.isArray(result.raw)) result.raw = inPlaces(run.made, result.raw as Row[])

@@ -104,7 +104,9 @@ export function updateFound(context: Context, builder: UpdateBuilder, target: Ta
 const countOf = ({ affected }: Result) => affected
 
 function cloneFor<B extends Builder>(builder: B, runner: QueryRunner): B {
-  return builder.clone().setQueryRunner(runner) as B
+  const step = builder.clone().setQueryRunner(runner) as B
+  stateOf(step).isStep = true
+  return step
 }
 
 async function updateRows(

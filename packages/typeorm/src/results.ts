@@ -20,6 +20,8 @@ export interface Run {
   outputs: Output[]
   /** Whether the query runner opens the rows. Those of a select are opened later, once it has read its cache. */
   opens: boolean
+  /** Whether the query is a step of a write that is taken back if it fails. */
+  isStep?: boolean
   /** The ids that an insert sends. */
   made?: MadeIds
   /** What the rows of a select must match. */

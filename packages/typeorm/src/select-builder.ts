@@ -1,7 +1,8 @@
 /** The builder that reads rows. */
-import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { openReturned, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { assertOrder, type Constructor, type Context, stateOf } from './builders.js'
+import { hasOtherWrites } from './found-rows.js'
 import type { Builder, SelectBuilder, Selection } from './internals.js'
 import { filtersIn, Pending } from './pending.js'
 import { filterRows, hide, openRows, type Run } from './results.js'
@@ -94,7 +95,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
         state.run = undefined
       }
       const rows = (await loading).map((row) => ({ ...row }))
-      await openRows(run.outputs, rows)
+      await openReturned(hasOtherWrites(this), () => openRows(run.outputs, rows))
       const right = filterRows(run, rows)
       hide(run.outputs, right)
       return right

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 import { failure } from '../../../packages/sdk/src/test-support/clients.js'
-import { leadOf, postOf, sampleOf, userOf } from '../scene.js'
+import { leadOf, type Orm, postOf, sampleOf, userOf } from '../scene.js'
 import { type Case, listCases, plain, refused, rowsIn, sorted, stored, valuesIn } from './cases.js'
 
 const { cases, area } = listCases()
@@ -100,6 +100,33 @@ returning('returns a changed row opened', ['insert', 'updateReturning'], async (
   expect(plain(await orm.updateReturning?.(user.id, { nick: 'new' }))).toEqual({ ...user, nick: 'new' })
 })
 
+const unread = {
+  retryable: false,
+  message: expect.stringMatching(/^the rows were written, but could not be decrypted: /),
+}
+returning(
+  'is never called retryable once it has written and the service is down',
+  ['insertMany', 'updateReturning', 'deleteReturning', 'transaction', 'byId', 'all'],
+  async ({ orm, restarted }) => {
+    const [ada, bob] = [userOf(), userOf()]
+    await orm.insertMany([ada, bob])
+    const cut = await restarted({ retries: 0, fetch: () => Promise.reject(new TypeError('fetch failed')) })
+    const move = async (on: Orm, city: string) => void (await on.updateReturning?.(ada.id, { city }))
+    const remove = async () => cut.deleteReturning?.(bob.id)
+    for (const run of [() => move(cut, 'Paris'), () => cut.transaction((inner) => move(inner, 'Rome')), remove])
+      expect(await failure(run())).toMatchObject({ ...unread, code: 'E_NETWORK' })
+    expect(await failure(cut.byId(ada.id))).toMatchObject({ code: 'E_NETWORK', retryable: true })
+    expect(sorted(await orm.all())).toEqual([{ ...ada, city: 'Paris' }])
+  },
+)
+returning('tells a damaged field from a failed write', ['insert', 'updateReturning'], async ({ orm, sql }) => {
+  const user = userOf()
+  await orm.insert(user)
+  await sql`update users set nick = email`
+  const error = await failure(orm.updateReturning?.(user.id, { city: 'Oslo' }) as Promise<unknown>)
+  expect(error).toMatchObject({ ...unread, code: 'E_DECRYPTION', place: { field: 'nick' } })
+  expect(await sql`select city from users`).toMatchObject([{ city: 'Oslo' }])
+})
 returning('returns a deleted row opened', ['insert', 'deleteReturning', 'all'], async ({ orm }) => {
   const user = userOf()
   await orm.insert(user)

@@ -2,8 +2,9 @@
  * Writes whose statement does not determine the rows that their values are bound to. An adapter finds and locks these
  * rows in one transaction, and changes each with values sealed to it. Here is in which order; the adapter supplies how.
  */
-import { InvalidInputError } from '../errors.js'
+import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
+import { rememberCaller } from '../waiting.js'
 import { refuseCall } from './refusals.js'
 import type { SealedTable } from './sealed-table.js'
 
@@ -68,6 +69,21 @@ export interface Upserting<Upsert, Result> extends Pick<Change<Result>, 'countOf
   change(upsert: Upsert, found: Row): Promise<Result>
   /** Returns undefined if it conflicts with one that was not found. */
   insert(upsert: Upsert): Promise<Result | undefined>
+}
+
+/**
+ * Opens what a statement returned. If it wrote, and no `bracketed` takes that back, an error says so, and that the call
+ * must not be repeated: it would write again.
+ */
+export async function openReturned<T>(wrote: boolean, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open()
+  } catch (error) {
+    if (!wrote || !isEaasError(error)) throw error
+    const hint = `Do not repeat the write: read the rows again. A transaction that the error leaves rolls it back. ${error.hint}`
+    const message = `the rows were written, but could not be decrypted: ${error.message}`
+    throw Object.assign(rememberCaller()(error) as object, { message, hint, retryable: false }) // a copy: reads may share the error
+  }
 }
 
 const UPSERT_ATTEMPTS = 5
