@@ -146,7 +146,7 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
      ${line} --work index
 5. seal the rows, and have the database refuse plaintext
      ${line} --constrain
-6. remove acceptPlaintext from the model, and deploy that
+6. remove acceptPlaintext from the model if it has it, and deploy that
 `,
     })
     expect(await sql`select email, email_index from ${sql(table)} order by id`).toEqual([

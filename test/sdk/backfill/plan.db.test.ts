@@ -1,8 +1,14 @@
 // The plan of a backfill: the SQL for indexes of each kind, and that they are filled while the rows are in plaintext.
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { planWith } from '../../../packages/cli/src/backfill/plan.js'
-import { backfill, inspectTable, postgresTable, type Table } from '../../../packages/cli/src/backfill.js'
+import { type Plan, planWith } from '../../../packages/cli/src/backfill/plan.js'
+import {
+  backfill,
+  constrainTable,
+  inspectTable,
+  postgresTable,
+  type Table,
+} from '../../../packages/cli/src/backfill.js'
 import { date, text } from '../../../packages/sdk/src/index.js'
 import * as maintenance from '../../../packages/sdk/src/maintenance.js'
 import { database, eaas, keyId, query, useBackfill } from './scene.js'
@@ -149,6 +155,22 @@ describe('the plan of a backfill', () => {
     expect(await lacking?.count(undefined)).toBe(1)
     expect((await lacking?.page(undefined, 9))?.map(({ key }) => key)).toEqual(['["3"]'])
     expect(await lacking?.count('["3"]')).toBe(0)
+  })
+
+  it('asks for no acceptPlaintext where an encrypted table gets one more index', async () => {
+    const { name, planFor, work } = await createTable()
+    const deployOf = ({ steps }: Plan) => steps.find(({ step }) => step.includes('deploy the application'))?.step
+    const again = async () => (await planFor()).steps.find(({ step }) => step.startsWith('at once'))?.done
+    await runAll((await planFor()).steps[0]?.run ?? [])
+    expect(deployOf(await planFor())).toContain('with the model and its acceptPlaintext: true,')
+    await work('seal')
+    expect(await again()).toBe(true)
+    await run(`update ${name} set mail_index = null`)
+    expect(deployOf(await planFor())).toMatch(/with the model, and end all processes of the version before$/)
+    expect(await again()).toBeNull()
+    await constrainTable(modelOf(), query, name, { columns })
+    await run(`alter table ${name} drop column mail_index`)
+    expect(deployOf(await planFor())).toMatch(/with the model, and end/)
   })
 
   it('names the option for a column that the table has in another spelling', async () => {

@@ -88,7 +88,11 @@ export async function planWith(
   const checks = makeSealedChecks('postgresql', found.table, sealedColumns(described, find))
   const isConstrained = checks.every((check) => found.sealedChecks.includes(check.name))
   const isSealed = counts !== undefined && unsealed === 0
-  const isFilledAgain = (isSealed && counts.rows > 0) || null // a seal writes the index of what it read
+  const hasSealed = isSealed && counts.rows > 0
+  const isFilledAgain = (hasSealed && missing === 0) || null // a seal writes the index of what it read
+  // As where an encrypted table gets one more index.
+  const [accepting, because] =
+    isConstrained || hasSealed ? ['', ''] : [' and its acceptPlaintext: true', ', which cannot read what is sealed']
   const outdated = there.filter((index) => index.columns.some((column) => heads.includes(column)))
   const long = await findLong(ask, name, heads)
   const tooLong = outdated.filter((index) => index.columns.some((column) => long.includes(column)))
@@ -111,7 +115,7 @@ export async function planWith(
       run: tooLong.map((index) => dropIndex(name, index)),
     },
     {
-      step: 'if it is not done yet, deploy the application with the model and its acceptPlaintext: true, and end all processes of the version before, which cannot read what is sealed',
+      step: `if it is not done yet, deploy the application with the model${accepting}, and end all processes of the version before${because}`,
       done: null,
       run: [],
     },
@@ -125,7 +129,7 @@ export async function planWith(
       done: isSealed && isConstrained,
       run: [command('--constrain')],
     },
-    { step: 'remove acceptPlaintext from the model, and deploy that', done: null, run: [] },
+    { step: 'remove acceptPlaintext from the model if it has it, and deploy that', done: null, run: [] },
     others.length > 0 && {
       step: 'drop the indexes of encrypted columns, unless the schema of your ORM names them',
       done: false,
