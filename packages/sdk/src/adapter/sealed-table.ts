@@ -248,7 +248,7 @@ export function createSealedTable(model: object): SealedTable {
     const index = own.find(({ kind }) => kind === 'exact')
     if (!index && own.some(({ kind }) => kind === 'range')) {
       const hint = 'Search so in a select, for one value, alone or joined by AND: not within OR or NOT.'
-      return refuseField(table, column, 'its index finds more rows than match, which cannot be filtered here', hint)
+      return refuseField(table, column, 'its index is of ranges, so that a search finds other rows too', hint)
     }
     if (!index) {
       const hint = 'Give the field an index, or search by the column that `index` of the model makes.'
