@@ -3,12 +3,6 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { type Plan, planWith } from '../../../packages/cli/src/backfill/plan.js'
 
-<<<<<<< HEAD
-
-import { backfill, constrainTable, inspectTable, postgresTable, type Table } from '../../../packages/cli/src/backfill.js'
-
-=======
-
 import {
   backfill,
   constrainTable,
@@ -16,8 +10,6 @@ import {
   postgresTable,
   type Table,
 } from '../../../packages/cli/src/backfill.js'
-
->>>>>>> d015ef103888cc752c73e889a7dc6de139b39513
 
 import { date, text } from '../../../packages/sdk/src/index.js'
 import * as maintenance from '../../../packages/sdk/src/maintenance.js'
