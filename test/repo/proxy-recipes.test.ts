@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { MAX_BATCH_BODY_BYTES } from '../../packages/protocol/src/limits.js'
+import { problemDocument } from '../../packages/protocol/src/problem.js'
 import { freePort } from '../support/database/postgres.js'
 import { type Certificate, type Certificates, createCertificates } from '../support/service/certificates.js'
 import { haproxyConfig, nginxConfig } from '../support/service/proxies.js'
@@ -169,7 +170,8 @@ describe.skipIf(!isThere('haproxy'))('the recipe for haproxy', () => {
     const [port, server] = [await freePort(), await startSlow(tls)]
     onTestFinished(server.kill)
     const config = () => haproxyConfig(port, [server.port, server.port], other.ca.cert)
-    await startProxy((path) => ['haproxy', '-db', '-f', path], config, port, 503)
+    const url = await startProxy((path) => ['haproxy', '-db', '-f', path], config, port, 503)
+    expect(await (await fetch(url)).json()).toEqual(problemDocument('E_UNAVAILABLE', 'no server answers'))
   })
 
   it('sends all calls of a tenant to one server, and uses all servers', async () => {
