@@ -187,7 +187,7 @@ describe('a backup', () => {
 
   it('is encrypted, unless the operator says otherwise', async () => {
     expect(await eaas(['backup', file('none')])).toMatchObject({ code: 2, stderr: expect.stringContaining('--plain') })
-    expect(await eaas(['backup', file('none'), '--recipient', 'age1nobody'])).toMatchObject({ code: 1 })
+    expect(await eaas(['backup', file('none'), '--recipient', 'age1nobody'])).toMatchObject({ code: 2 })
     expect(await eaas(['backup', file('none'), '--plain', '--recipient', 'age1x'])).toMatchObject({ code: 2 })
     expect(readdirSync(folder)).not.toContain('none')
     expect(gunzipSync(await readFile(plain)).toString()).toContain('acme')

@@ -119,7 +119,7 @@ describe('eaas', () => {
     const after = (await json('api-key list --tenant keys')).api_keys
     expect(after.find((apiKey: { id: string }) => apiKey.id === created.id).status).toBe('revoked')
     expect((await eaas('api-key create --tenant keys --name x --permissions root')).code).toBe(2)
-    expect((await eaas('api-key create --tenant keys --name x --permissions all --allowed-ips 1.2.3.4/')).code).toBe(1)
+    expect((await eaas('api-key create --tenant keys --name x --permissions all --allowed-ips 1.2.3.4/')).code).toBe(2)
   })
 
   it('limits API keys to keys and by budgets, and changes both', async () => {
@@ -168,6 +168,8 @@ describe('eaas', () => {
     ['--keys', 'customers', 'keys'],
     ['--keys', '*', 'keys'],
     ['--keys', '', 'keys'],
+    ['--allowed-ips', '1.2.3', 'allowed_ips'],
+    ['--expires-at', 'tomorrow', 'RFC 3339'],
   ])('refuses an API key with %s %s, with exit code 2', async (option, value, said) => {
     const { code, error } = await run([
       'api-key',

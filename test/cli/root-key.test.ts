@@ -104,6 +104,14 @@ describe('a database that has its root key', () => {
     expect(await contentsAtRest(database)).toBe(before)
   })
 
+  it('names the file of the new root key that does not exist', { timeout: TIMEOUT_MS }, async () => {
+    const refused = await runCommand(['root-key', 'rotate', '--to-file', join(folder, 'nowhere')], { database })
+    expect(refused.code).toBe(2)
+    expect(refused.stderr).toMatch(
+      /^error: option '--to-file <path>' argument '.*nowhere' is invalid\. There is no such file/,
+    )
+  })
+
   it('is not started without a root key, and no new one is made for it', { timeout: TIMEOUT_MS }, async () => {
     const sentence =
       database.backend === 'embedded'

@@ -476,6 +476,14 @@ describe('a server process with witnesses', () => {
       expect(findings.filter(({ ok }) => !ok)).toMatchObject([
         { check: 'witnesses', detail: expect.stringContaining('it cosigned entry') },
       ])
+      await server.stop()
+      const again = await startService({ database })
+      await again.services.sql`update tenants set envelope_only = not envelope_only`
+      await again.close()
+      expect((await runDoctor(options)).findings.filter(({ ok }) => !ok)).toMatchObject([
+        { check: 'audit chains' },
+        { check: 'witnesses', detail: expect.stringContaining('it cosigned entry') },
+      ])
     } finally {
       await server.stop()
       await own.remove()

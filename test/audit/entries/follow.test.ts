@@ -260,6 +260,8 @@ describe('eaas audit follow', { timeout: LIMIT_MS }, () => {
       ['--all', '--after-id', '1'],
       [...ACME, '--tls'],
       [...ACME, '--token-file', 'x'],
+      [...ACME, '--http', 'http://siem.example.org'],
+      [...ACME, '--syslog', 'siem.example.org'],
       [...ACME, '--http', 'https://siem.example.org', '--syslog', 'siem:514'],
       [],
     ]) {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { visibleLine } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import type { ExportedEntry } from '../../verify/read-export.js'
+import { CommandError } from '../files.js'
 import { readKeptPath, readWhole } from '../options.js'
 import { type Cursor, readCursor, writeCursor } from './cursor.js'
 import { FORMATS, type Format, toMessage } from './message.js'
@@ -41,9 +42,16 @@ export function addDeliveryOptions(command: Command): Command {
     .addOption(new Option('--syslog <host:port>', 'send syslog messages (RFC 5424) there over TCP').conflicts('http'))
     .option('--tls', 'with --syslog: by TLS', false)
     .hook('preAction', (_, action) => {
-      const { tokenFile, http, tls, syslog } = action.opts<DeliveryOptions>()
+      const options = action.opts<DeliveryOptions>()
+      const { tokenFile, http, tls, syslog } = options
       if (tokenFile !== undefined && http === undefined) action.error("error: option '--token-file' needs '--http'")
       if (tls && syslog === undefined) action.error("error: option '--tls' needs '--syslog'")
+      try {
+        openSink(options) // connects only with the first batch
+      } catch (error) {
+        if (!(error instanceof CommandError)) throw error
+        action.error(`error: option ${error.message}`)
+      }
     })
 }
 

@@ -28,8 +28,8 @@ export function addApiKey(program: Command): void {
     .addOption(cli.TENANT_OPTION)
     .requiredOption('--name <name>', 'name of the API key, 1 to 255 characters', cli.readName)
     .requiredOption('--permissions <list>', `comma-separated, or all:  ${PERMISSIONS.join(',')}`, readPermissions)
-    .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
-    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', cli.readList)
+    .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)', cli.readTime)
+    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', cli.readAddresses)
     .option(
       '--keys <list>',
       "comma-separated ids of keys, and folders of names such as 'customers/*', or none (default: all)",
@@ -44,8 +44,16 @@ export function addApiKey(program: Command): void {
     .addOption(cli.TENANT_OPTION)
     .option('--name <name>', 'name of the API key, 1 to 255 characters', cli.readName)
     .option('--permissions <list>', 'comma-separated, or all; they replace the present ones', readPermissions)
-    .option('--expires-at <time>', 'RFC 3339 time with an offset, or never; resumes an API key that has expired')
-    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges, or any', orWord('any', cli.readList))
+    .option(
+      '--expires-at <time>',
+      'RFC 3339 time with an offset, or never; resumes an API key that has expired',
+      orWord('never', cli.readTime),
+    )
+    .option(
+      '--allowed-ips <list>',
+      'comma-separated addresses and CIDR ranges, or any',
+      orWord('any', cli.readAddresses),
+    )
     .option(
       '--keys <list>',
       'comma-separated ids of keys, and folders of names, or none or all',

@@ -9,7 +9,9 @@ import {
   VALID,
 } from '@eaas/audit/command'
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { readAllowedIps } from '../../core/api/api-key-grants.js'
 import { type Config, readConfig } from '../../core/config.js'
+import { Refusal } from '../../core/runner/refusal.js'
 import { VARIABLES } from '../../core/settings.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { adviseOn } from './advice.js'
@@ -95,6 +97,15 @@ export function readBoolean(text: string): boolean {
 
 export function readList(text: string): string[] {
   return text.split(',').map((part) => part.trim())
+}
+
+export function readAddresses(text: string): string[] {
+  try {
+    return readAllowedIps(readList(text))
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw new InvalidArgumentError(`${error.message}.`)
+  }
 }
 
 export function permissionsOf<Known extends string>(known: readonly Known[], of = ''): (text: string) => Known[] {

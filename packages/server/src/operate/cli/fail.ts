@@ -1,6 +1,6 @@
 /** How a failed command ends: what it prints, and when its process exits. */
 import { CheckpointError } from '@eaas/audit'
-import { CommandError } from '@eaas/audit/command'
+import { CommandError, USAGE_ERROR } from '@eaas/audit/command'
 import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError } from '@eaas/audit/node'
 import { visibleLine } from '@eaas/protocol'
 import { AuditWriteError } from '../../core/audit/append-errors.js'
@@ -64,9 +64,15 @@ const EXPECTED = [
   UsedDatabaseError,
 ]
 
+/** The exit codes of errors that mean more than that the command failed; only options name recipients. */
+const CODES = [
+  [RefusedPinError, PIN_REFUSED],
+  [RecipientError, USAGE_ERROR],
+] as const
+
 /** Prints why the command failed, and ends the process, with exit code 1 unless another one is set or more specific. */
 export function fail(error: unknown): void {
-  process.exitCode ??= error instanceof RefusedPinError ? PIN_REFUSED : 1
+  process.exitCode ??= CODES.find(([kind]) => error instanceof kind)?.[1] ?? 1
   const lines = explain(error).split('\n').map(visibleLine)
   // All is closed by now that can be: a connection whose commit is never acknowledged would keep the process alive.
   process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())

@@ -3,7 +3,15 @@ import { readId } from '@eaas/audit/command'
 import { counted, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { createApiKey, listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
-import { type Format, JSON_OPTION, permissionsOf, readList, readName, SAME_ENVIRONMENT } from './command.js'
+import {
+  type Format,
+  JSON_OPTION,
+  permissionsOf,
+  readAddresses,
+  readName,
+  readTime,
+  SAME_ENVIRONMENT,
+} from './command.js'
 import { print, printJson, printNewApiKey, table } from './output.js'
 import { performIn } from './with-services.js'
 
@@ -24,8 +32,8 @@ export function addOperatorKey(program: Command): void {
       `comma-separated, or all:  ${OPERATOR_PERMISSIONS.join(',')}`,
       permissionsOf(OPERATOR_PERMISSIONS, ' of operators'),
     )
-    .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
-    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', readList)
+    .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)', readTime)
+    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', readAddresses)
     .addOption(JSON_OPTION)
     .action(operatorKeyCreate)
 

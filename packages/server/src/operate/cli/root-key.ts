@@ -95,7 +95,7 @@ ${cli.SAME_ENVIRONMENT}`,
     option: new Option(`--to-${kind} <${value}>`, VARIABLES[ROOT_KEY_VARIABLES[kind]]),
   }))
   for (const { kind, option } of targets) {
-    if (kind === 'file') option.argParser(cli.readKeptPath)
+    if (kind === 'file') option.argParser(readKeyPath)
     const others = targets.filter((target) => target.option !== option)
     rotate.addOption(option.conflicts(others.map((other) => other.option.attributeName())))
   }
@@ -249,6 +249,11 @@ async function runPkcs11(what: What, key: HsmKey): Promise<void> {
   if (await isReadableByAll(key.pinFile)) {
     process.stderr.write(`eaas: everybody on this machine can read ${key.pinFile}: chmod 600\n`)
   }
+}
+
+function readKeyPath(text: string): string {
+  if (existsSync(cli.readKeptPath(text))) return text
+  throw new InvalidArgumentError('There is no such file. To make one: eaas root-key generate --out <path>')
 }
 
 // Services call this command in another folder.

@@ -70,7 +70,7 @@ export async function verifyAll(
         },
         onProgress: (entries) => onProgress?.(name, entries),
       })
-      const { valid, verified_entries, purged_through, reason = alarm?.reason, broken_at } = answer
+      const { valid, verified_entries, purged_through, reason = alarm && onlyAlarmed(alarm), broken_at } = answer
       const fault = { ...(reason && { reason }), ...(broken_at !== undefined && { broken_at }) }
       const read = { verified_entries, last_id: purged_through + verified_entries }
       verdicts.push({ tenant_id, name: state.tenant.name, valid: valid && !alarm, ...read, ...fault })
@@ -100,6 +100,11 @@ export async function verifyAll(
   const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)
   const counts = { logs: verdicts.length, invalid: invalid.length, unverified: unverified.length }
   return { verdicts, invalid, unverified, entries, counts }
+}
+
+// Verified alone, this log is valid (eaas audit verify --tenant): the alarm is about an earlier moment.
+function onlyAlarmed({ reason }: { reason: string }): string {
+  return `the log itself verifies, but an alarm about it remains until an operator accepts the loss (eaas accept rollback): ${reason}`
 }
 
 const HOUR_MS = 3_600_000
