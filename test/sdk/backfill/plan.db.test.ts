@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { type Plan, planWith } from '../../../packages/cli/src/backfill/plan.js'
-
 import {
   backfill,
   constrainTable,
