@@ -288,6 +288,8 @@ describe('a thief with the earlier signing key', () => {
       expect(text).not.toMatch(/"installation":|^\{"anchor"/m)
       expect(await verify(Buffer.from(text), { publicKey: now() })).toMatchObject({ valid: true })
       await expect(exportedBy(services, [1])).rejects.toMatchObject({ code: 'E_STATE' })
+      const own = performAsSystem(services, INSTALLATION_ID, exportAudit({}))
+      await expect(own).rejects.toMatchObject({ code: 'E_STATE', message: expect.stringContaining('log') })
     }
   })
 })

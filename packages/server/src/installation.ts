@@ -22,7 +22,7 @@ import { NoDatabaseError, openStore, type Store } from './core/store/open-store.
 import { assertWhole } from './core/store/tampered-row.js'
 import { untilReached, type Wait } from './core/store/unreachable.js'
 import { findDatabaseTime } from './core/store/writability.js'
-import { findCovering } from './guard/operations/covering-anchor.js'
+import { findCovering, proveKeys } from './guard/operations/covering-anchor.js'
 import { describeElsewhere, findSchemas } from './guard/store/schema.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
 import { HeadWatches } from './guard/watch/head-watch.js'
@@ -205,6 +205,7 @@ function createServices(
     expireApiKey,
     findAnchored,
     findCovering,
+    proveKeys,
   }
 }
 

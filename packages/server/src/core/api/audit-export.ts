@@ -54,10 +54,11 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const start = await findStart(context, scope.after_id)
   // First: an anchor that is written meanwhile may cover later entries than the export has.
   const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, scope.toLink) : undefined
-  const { signingKey } = services
-  const isStated = covering !== undefined || tenant_id === INSTALLATION_ID
-  const installation = isStated ? signInstallation(signingKey, signingKey.publicKeys) : undefined
   const head = await getHead(context)
+  const { signingKey } = services
+  const isOwn = tenant_id === INSTALLATION_ID
+  if (isOwn) await services.proveKeys(services, head)
+  const installation = covering || isOwn ? signInstallation(signingKey, signingKey.publicKeys) : undefined
   const end = await findEnd(context, head, scope.through_id)
   if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
   const seal = sealEnd(context, end, head)

@@ -2,7 +2,7 @@
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
 import type { EntryPosition } from '../audit/append/tenant-log.js'
-import type { AuditKey, Witness } from '../audit/formats/chain.js'
+import type { AuditKey, Head, Witness } from '../audit/formats/chain.js'
 import type { Covering, ToLink } from '../audit/guard.js'
 import type { VerifyLog } from '../audit/verify/verify.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
@@ -48,6 +48,8 @@ export interface Services {
   findAnchored: (services: Pick<Services, 'sql' | 'installationKey'>, tenant_id: string) => Promise<Witness | undefined>
   /** finds that anchor, as an export shows it. @throws Refusal E_STATE if nothing that is demanded can be linked */
   findCovering: (services: Services, tenant_id: string, toLink?: ToLink) => Promise<Covering | undefined>
+  /** proves which keys signed for the installation, by its log up to the head. @throws Refusal E_STATE */
+  proveKeys: (services: Services, head: Head) => Promise<void>
   /** verifies a log, in a thread of its own where that helps */
   verifyLog: VerifyLog
   /** milliseconds since 1970; setting the system clock does not move it (audit/append/clock.ts) */

@@ -62,6 +62,22 @@ export async function findCovering(
   )
 }
 
+/** Proves by the installation's whole log which keys signed for it. @throws Refusal E_STATE if it states others */
+export async function proveKeys({ sql, signingKey, installationKey }: Services, head: Head): Promise<void> {
+  const changes: string[] = []
+  const onEntry = (entry: ChainedEntry) => changes.push(...changeOf(entry))
+  try {
+    await createTreeReader()(sql, head, { auditKey: installationKey, onEntry })
+    assertStated(signingKey.publicKeys, changes)
+  } catch (error) {
+    throw error instanceof UnprovenTreeError ? new Refusal('E_STATE', error.message) : error
+  }
+}
+
+function changeOf({ action, metadata }: ChainedEntry): string[] {
+  return action === 'installation.secrets_rotate' ? [String(Object(readJson(metadata ?? 'null')).key_change)] : []
+}
+
 /** Whoever writes to the database and has an earlier key could add a statement, whose key would name the tree. */
 function assertStated(publicKeys: readonly string[], changes: readonly string[]): void {
   const keys = changes.length === 0 ? publicKeys.slice(-1) : listKeys(followKeyChanges(changes))
@@ -90,9 +106,10 @@ async function proveLinks(
   const hashes = new Map<number, Uint8Array>()
   const changes: string[] = []
   let afreshBy = 0
-  const onEntry = ({ id, hash, action, metadata }: ChainedEntry) => {
+  const onEntry = (entry: ChainedEntry) => {
+    const { id, hash, action } = entry
     if (wanted.has(id)) hashes.set(id, hash)
-    if (action === 'installation.secrets_rotate') changes.push(String(Object(readJson(metadata ?? 'null')).key_change))
+    changes.push(...changeOf(entry))
     if (action === 'audit.rollback_accepted' && id <= anchor.id) afreshBy = id
   }
   try {
