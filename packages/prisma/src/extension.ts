@@ -101,7 +101,7 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
   const result = await query(rewritten.args)
   if (['count', 'aggregate', 'groupBy'].includes(operation)) return result
   // The reads of a list are opened after its writes are committed.
-  const wrote = !operation.startsWith('find') || transaction?.kind === 'batch'
+  const wrote: boolean | 'perhaps' = !operation.startsWith('find') || (transaction?.kind === 'batch' && 'perhaps')
   await openReturned(wrote, () => openResult(returned, result))
   hide(shapeAt(rewritten.shape), result)
   return result

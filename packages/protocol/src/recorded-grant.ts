@@ -24,7 +24,7 @@ export interface Grant {
   /** empty if any address is allowed */
   allowed_ips: readonly string[]
   keys: KeyList
-  /** as text (budgets.ts); null if it has none */
+  /** as text (api-key-limits.ts); null if it has none */
   budgets: string | null
 }
 

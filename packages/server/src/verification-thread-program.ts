@@ -1,4 +1,4 @@
-/** The program of the thread that verifies logs, which `core/audit/verification-thread.ts` starts. */
+/** The program of the thread that verifies logs, which `core/audit/verify/verify.ts` starts. */
 import { getPriority, setPriority } from 'node:os'
 import type { wire } from '@eaas/protocol'
 import type { ThreadDatabase, ThreadNote, ThreadTask } from './core/audit/verify/verify.js'

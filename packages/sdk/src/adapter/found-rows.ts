@@ -75,13 +75,14 @@ export interface Upserting<Upsert, Result> extends Pick<Change<Result>, 'countOf
  * Opens what a statement returned. If it wrote, and no `bracketed` takes that back, an error says so, and that the call
  * must not be repeated: it would write again.
  */
-export async function openReturned<T>(wrote: boolean, open: () => Promise<T>): Promise<T> {
+export async function openReturned<T>(wrote: boolean | 'perhaps', open: () => Promise<T>): Promise<T> {
   try {
     return await open()
   } catch (error) {
     if (!wrote || !isEaasError(error)) throw error
     const hint = `Do not repeat the write: read the rows again. A transaction that the error leaves rolls it back. ${error.hint}`
-    const message = `the rows were written, but could not be decrypted: ${error.message}`
+    const written = wrote === 'perhaps' ? 'rows may have been written' : 'the rows were written'
+    const message = `${written}, but could not be decrypted: ${error.message}`
     throw Object.assign(rememberCaller()(error) as object, { message, hint, retryable: false }) // a copy: reads may share the error
   }
 }

@@ -85,13 +85,15 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
   }
   const tellState = () => {
     const closed = `tenant ${name} may be closed here, and its calls then get 503`
-    tell(`${isClosing ? closed : `this command ended before it closed tenant ${name}`}. ${hint}`)
+    const unchanged = `this command has not changed tenant ${name} yet: eaas tenant show ${name} tells whether it is closed`
+    tell(`${isClosing ? closed : unchanged}. ${hint}`)
   }
   const release = beforeEnd(tellState)
   const work = () =>
     withServices(config, async (from) => {
       const found = await getTenant(from, name)
       if (isLost) {
+        release()
         await undoWithoutTarget({ from, tenant_id: found.tenant_id })
         return { found, closedMs: 0 }
       }
