@@ -66,7 +66,7 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
     anchor &&
       `anchor      entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
     verdict.accepted_rollbacks && `ROLLED BACK ${describeRollbacks(verdict.accepted_rollbacks)}`,
-    anchor &&
+    verdict.tree &&
       `tree        ${verdict.tree}${verdict.trusted_tree ? '' : ', by the word of who holds the key: compare it with eaas audit public-key --tree, and give it with --tree'}`,
     checkpoint && describeCompared(checkpoint, verdict),
     verdict.checkpoints && describeCheckpoints(verdict.checkpoints).map((line) => `checkpoints ${line}`),
@@ -83,7 +83,7 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
     verdict.key_changes && [
       'WARNING     who stole the earlier key can write such a statement too: compare the last key with the',
       "            operator's over another channel, and give it with --public-key from then on. Another successor of",
-      '            the same key, in whatever file, is an alarm',
+      '            the same key, in whatever file, is an alarm, unless a tenant moved by it',
     ],
     !verdict.trusted_key && !verdict.key_changes && KEY_OF_FILE,
   )
