@@ -57,7 +57,7 @@ const WRITTEN = PATHS.filter(({ by }) => by === 'readNewFile').map(({ name }) =>
 
 describe('each path that a command takes', () => {
   it('is a new file, a file that is read, or has a name: no command leaves open what - means', () => {
-    const parsers = ['readNewFile', 'readInputFile', 'readKeptPath', 'readWholePath', 'readRepeated']
+    const parsers = ['readNewFile', 'readInputFile', 'readKeptPath', 'readWholePath', 'readRepeated', 'readKeyPath']
     expect(PATHS.length).toBeGreaterThan(25)
     expect(PATHS.filter(({ by }) => !parsers.includes(by ?? ''))).toEqual([])
     const ofCli = listPaths(createCliProgram({} as Io, [])).filter(({ by }) => by !== 'readKeptPath')
