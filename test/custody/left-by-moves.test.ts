@@ -136,6 +136,28 @@ describe('a tenant that is served elsewhere', TIMEOUT, () => {
     },
   )
 
+  itWithTwoProcesses(
+    'raises an alarm once its rows are put back after its deletion, as if it had not moved',
+    async () => {
+      const { sql } = here.services
+      await copyTables(sql as unknown as Scene['sql'], 'served')
+      await anchor(here)
+      await move()
+      const log = await sql`select * from audit_log where tenant_id = ${tenant_id}`
+      const head = await sql`select * from heads where tenant_id = ${tenant_id}`
+      await remove(here)
+      await round(here)
+      expect(here.alarms).toEqual([])
+      await restoreTables(sql as unknown as Scene['sql'], 'served', ['tenants'])
+      await sql`insert into audit_log ${sql(log)}`
+      await sql`insert into heads ${sql(head)}`
+      await sql`update audit_log set action = 'key.wrap' where tenant_id = ${tenant_id} and action = 'tenant.update'`
+      const command = await commandOn(here)
+      await round(command)
+      expect(command.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('it was put back') }])
+    },
+  )
+
   it('keeps every row if its deletion is cut off', async () => {
     await move()
     const before = await tablesOf(here)

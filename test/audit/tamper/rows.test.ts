@@ -1,7 +1,7 @@
 // Attacks on the rows that grant rights, and on the wrapped keys in them.
 import { describe, expect, it } from 'vitest'
 import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../../../packages/server/src/core/audit/formats/row-mac.js'
-import { generateApiKey } from '../../../packages/server/src/core/runner/peppers.js'
+import { generateApiKey } from '../../../packages/server/src/core/crypto/api-key.js'
 import { readEvidence } from '../../../packages/server/src/core/store/audit-evidence.js'
 import { dek, type Server, type Target } from '../../support/audit/audit-scene.js'
 import { columnsOf, insertFrom } from '../../support/database/migrations.js'

@@ -55,15 +55,17 @@ export async function isThere(
 }
 
 /**
- * The head that was known of a tenant when an operator accepted that it is gone. Undefined also if the alarm was not
- * proven, so that more may have been known, or if the entry is not authentic or says something else.
+ * The head that was known of a tenant when an operator accepted that it is gone. Undefined if the alarm was not proven, so
+ * that more may have been known, if the tenant had moved away, so that another installation continues its log, and if the
+ * entry is not authentic or says something else.
  */
 export async function readLostHead(
   sql: Queryable,
   where: { auditKey: AuditKey; tenant_id: string; id: number },
 ): Promise<Witness | undefined> {
   const entry = await readLoss(sql, where)
-  return entry && readMetadata(entry).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
+  const { is_alarm_proven, status_before } = readMetadata(entry ?? { metadata: null })
+  return entry && is_alarm_proven !== false && status_before !== 'moved' ? lostHead(entry.metadata) : undefined
 }
 
 /**

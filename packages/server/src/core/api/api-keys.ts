@@ -13,9 +13,9 @@ import {
 } from '@eaas/protocol'
 import type { EntryPosition } from '../audit/append/tenant-log.js'
 import { apiKeyMac, assertWritten, authentic, withMac } from '../audit/formats/row-mac.js'
+import { apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
 import { apiKeyStatus } from '../runner/admission.js'
 import { type Caller, type Decision, decision, type Operation, type Services } from '../runner/operation.js'
-import { apiKeyPrefix, generateApiKey } from '../runner/peppers.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import {

@@ -3,7 +3,7 @@
  * tenants held (anchor.md 4).
  */
 import { type ChainedEntry, readMetadata } from '@eaas/audit/formats'
-import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
+import { decodeHex, INSTALLATION_ACTIONS, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import { listEntriesOf, type ToldEntry } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 
@@ -14,17 +14,9 @@ const PRESENT_ACTIONS: readonly string[] = [
   'installation.rollback_accepted',
 ]
 
-export const TENANT_ACTIONS: readonly LogAction[] = [
-  'installation.tenant_create',
-  'installation.tenant_update',
-  'installation.tenant_suspend',
-  'installation.tenant_resume',
-  'installation.tenant_delete',
-  'installation.tenant_move',
-  'installation.tenant_arrive',
-  'installation.tenant_gone',
-  'installation.rollback_accepted',
-]
+export const TENANT_ACTIONS: readonly LogAction[] = INSTALLATION_ACTIONS.filter((action) =>
+  /^installation\.(?:tenant_|rollback_accepted)/.test(action),
+)
 
 export interface RecordedTenants {
   /** created, or accepted by an operator after a loss, and not gone since; with the entry that says so */

@@ -69,7 +69,7 @@ describe('with equal randomness', () => {
 const PROGRAM = `
   import { startupSnapshot } from 'node:v8'
   import { seal } from './aead.js'
-  import { generateApiKey } from '../runner/peppers.js'
+  import { generateApiKey } from './api-key.js'
   const run = (text) => ({ sealed: Buffer.from(seal(new Uint8Array(32).fill(3), Buffer.from(text))).toString('hex'),
                            apiKey: generateApiKey('7c9e6679-7425-40de-944b-e07fc1f90ae7') })
   run('')

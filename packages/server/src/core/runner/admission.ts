@@ -29,12 +29,12 @@ import {
   INSTALLATION_ID,
   isOnBehalfOf,
 } from '@eaas/protocol'
+import { apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import type { FoundApiKey } from './opened-keys.js'
 import type { Caller, Correlation, EntryNote, Operation, Services } from './operation.js'
 import type { Digest } from './peppers.js'
-import { apiKeyTenant } from './peppers.js'
 import { carryOut } from './perform.js'
 import { Refusal, unauthorized } from './refusal.js'
 import type { TenantState } from './tenant-state.js'

@@ -1,16 +1,12 @@
 /**
- * API keys as text, `eaas_sk_<tenant>_<secret>`, and the peppers by which they are found. The tenant is its UUID as 32
- * hexadecimal digits, so that authentication reads one tenant only, and the secret 43 characters of an alphabet of 62, 256
- * bits. Only an HMAC under the pepper is stored.
- *
- * After a rotation there are two, until each API key in use has a digest under
+ * The peppers by which API keys are found. After a rotation there are two, until each API key in use has a digest under
  * the new one. For a tenant that was moved here, those of its earlier installations are former ones too.
  */
-import { type KeyObject, randomBytes } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import { OpenError } from '@eaas/protocol'
 import { equalBytes } from '../audit/formats/chain.js'
 import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
-import { hmacHex } from '../crypto/hmac.js'
+import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
 import { openSecret, type SecretBinding, type StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql } from '../store/db.js'
@@ -22,39 +18,6 @@ import {
   renewDigest,
   type TenantPepperRow,
 } from '../store/peppers.js'
-
-const PREFIX = 'eaas_sk_'
-const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-/** Bytes below this map to each character of the alphabet equally often. */
-const FAIR_BYTES = 256 - (256 % ALPHABET.length)
-const SECRET_CHARACTERS = 43
-const SHOWN_SECRET_CHARACTERS = 4
-const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
-
-/** Draws the bytes at the call: copies of this process's memory share the cache of `randomInt`, and so its API keys. */
-export function generateApiKey(tenant_id: string): string {
-  let secret = ''
-  while (secret.length < SECRET_CHARACTERS) {
-    for (const byte of randomBytes(SECRET_CHARACTERS)) if (byte < FAIR_BYTES) secret += ALPHABET[byte % ALPHABET.length]
-  }
-  return `${PREFIX}${tenant_id.replaceAll('-', '')}_${secret.slice(0, SECRET_CHARACTERS)}`
-}
-
-/** The tenant that an API key names; undefined if the text is not an API key. */
-export function apiKeyTenant(apiKey: string): string | undefined {
-  const match = PATTERN.exec(apiKey)
-  return match ? match.slice(1).join('-') : undefined
-}
-
-/** The digest that is stored and searched for instead of an API key. */
-export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
-  return hmacHex(pepper, apiKey)
-}
-
-/** The part of an API key that lists show, as a copy: a slice in a tenant's state would keep the whole API key. */
-export function apiKeyPrefix(apiKey: string): string {
-  return Buffer.from(apiKey.slice(0, SHOWN_SECRET_CHARACTERS - SECRET_CHARACTERS)).toString('latin1')
-}
 
 /** An API key's digest, and the number of the pepper that it is under. */
 export type Digest = { digest: string; pepper: number }

@@ -65,14 +65,15 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
 
 /** Tenants that a move left closed, and what an interrupted move copied here of a tenant that has not arrived. */
 export async function examineMoves(sql: Sql): Promise<Result> {
-  const since = new Date(Date.now() - CLOSED_MS).toISOString()
+  const latest = new Date(Date.now() - CLOSED_MS).toISOString()
   const closed: string[] = []
   for (const { tenant_id, name, status, entry_id: through_id } of await listTenants(sql)) {
     if (status !== 'moving') continue
     const [entry] = await readChain(sql, { tenant_id, after_id: through_id - 1, through_id, limit: 1 })
-    if (entry && entry.created_at > since) continue
+    if (entry && entry.created_at > latest) continue
     const todo = describeMove(tenant_id, '--to URL-FILE')
-    closed.push(`tenant ${name} is closed for a move since ${entry?.created_at}, and its calls get 503. ${todo}`)
+    const since = entry ? ` since ${entry.created_at}` : ''
+    closed.push(`tenant ${name} is closed for a move${since}, and its calls get 503. ${todo}`)
   }
   const strays: string[] = []
   for (const { tenant_id, entries } of await listStrays(sql)) {

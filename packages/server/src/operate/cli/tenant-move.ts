@@ -1,7 +1,7 @@
 /** `eaas tenant move`: moves a tenant to another installation. */
 import { beforeEnd } from '@eaas/audit/node'
 import { visibleLine } from '@eaas/protocol'
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, ConfigError, readConfig, readUrlFile } from '../../core/config.js'
 import type { DatabaseSetting } from '../../core/database-url.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -15,10 +15,14 @@ import { describeTenant, getTenant, withServices } from './with-services.js'
 const MOST_ADDRESS = 255
 const TO = '--to'
 
-type MoveOptions = { to: string; toConfig?: string; address?: string; json: boolean } & Record<
-  'undo' | 'undoWithoutTarget',
-  boolean
->
+interface MoveOptions {
+  to: string
+  toConfig?: string
+  address?: string
+  undo: boolean
+  undoWithoutTarget?: boolean
+  json: boolean
+}
 
 export function addTenantMove(tenant: Command): void {
   tenant
@@ -35,10 +39,11 @@ export function addTenantMove(tenant: Command): void {
     )
     .option('--address <url>', 'where clients find the tenant then; refused calls name it', readAddress)
     .option('--undo', 'serve the tenant here again, unless it has arrived, and delete what was copied', false)
-    .option(
-      '--undo-without-target',
-      'serve the tenant here again if the other installation is lost for good, which is not opened then. You state that it never served the tenant and never will: otherwise what the tenant did there is missing here, or both serve it. The logs record that',
-      false,
+    .addOption(
+      new Option(
+        '--undo-without-target',
+        'serve the tenant here again if the other installation is lost for good, which is not opened then. You state that it never served the tenant and never will: otherwise what the tenant did there is missing here, or both serve it. The logs record that',
+      ).conflicts('undo'),
     )
     .addOption(JSON_OPTION)
     .action((name: string, options: MoveOptions) => tenantMove(commandConfig(), name, options))
@@ -70,7 +75,7 @@ function targetOf(config: Config, { to, toConfig }: MoveOptions): Config & Datab
 }
 
 async function tenantMove(config: Config, name: string, options: MoveOptions): Promise<void> {
-  const { to, toConfig, address, undoWithoutTarget: isLost, json } = options
+  const { to, toConfig, address, undoWithoutTarget: isLost = false, json } = options
   const undo = options.undo || isLost
   const progress = showProgress('move:')
   const tell = (text: string) => {

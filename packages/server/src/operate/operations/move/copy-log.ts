@@ -40,8 +40,6 @@ export interface MoveOptions {
   onProgress?: ((state: string) => void) | undefined
   /** called before the tenant is closed, or at once if it is: from then on, only the end of the move serves it again */
   onClosing?: (() => void) | undefined
-  /** ends the move before the tenant is closed; the next call continues */
-  signal?: AbortSignal | undefined
 }
 
 /** An entry of the log by its id and hash. */
@@ -63,7 +61,7 @@ export async function findStart(
 }
 
 /** Copies until few entries are left, and leaves time to the calls. */
-export async function copyWhileServed(move: Move, { onStep, onProgress, signal }: MoveOptions): Promise<Position> {
+export async function copyWhileServed(move: Move, { onStep, onProgress }: MoveOptions): Promise<Position> {
   const { from, tenant_id } = move
   let at = await findCopied(move, { on: from.sql, ...(await getState(move)) })
   for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -77,7 +75,6 @@ export async function copyWhileServed(move: Move, { onStep, onProgress, signal }
       at,
       through_id: head.last_id,
       onProgress,
-      signal,
       pauses: PAUSES,
     })
   }
@@ -107,15 +104,13 @@ export async function copyEntries(
     auditKey,
     through_id,
     onProgress,
-    signal,
     pauses,
     ...rest
-  }: Reading & { at: Position; through_id: number; pauses: number } & Pick<MoveOptions, 'onProgress' | 'signal'>,
+  }: Reading & { at: Position; through_id: number; pauses: number } & Pick<MoveOptions, 'onProgress'>,
 ): Promise<Position> {
   const { to, tenant_id } = move
   let { at } = rest
   while (at.id < through_id) {
-    signal?.throwIfAborted()
     const begun = performance.now()
     const entries = await readChain(on, { tenant_id, after_id: at.id, through_id, limit: STRETCH_ENTRIES })
     if (entries[0]?.id !== at.id + 1) {

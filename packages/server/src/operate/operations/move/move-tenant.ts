@@ -70,7 +70,7 @@ const NEEDS_OWNER = 'the file of the other database must name the role that owns
  */
 export async function moveTenant(move: Move, options: MoveOptions = {}): Promise<number> {
   const { from, to, tenant_id } = move
-  const { learnSeconds = LEARN_SECONDS, onStep, onClosing, signal } = options
+  const { learnSeconds = LEARN_SECONDS, onStep, onClosing } = options
   const { tenant } = await getState(move)
   await assertTarget(move, from.sql, tenant)
   await assertMayDelete(to.sql, NEEDS_OWNER)
@@ -86,7 +86,6 @@ export async function moveTenant(move: Move, options: MoveOptions = {}): Promise
   for (;;) {
     peppers = await stagePeppers(move, peppers) // again, since a rotation may have replaced one meanwhile
     if (await arePeppersKnown(to.sql, tenant_id, learnSeconds)) break
-    signal?.throwIfAborted()
     await sleep(LOOK_MS)
   }
   onClosing?.()

@@ -68,7 +68,7 @@ export async function arrive(move: Move, arriving: Arriving): Promise<ChainedEnt
   const { lock, head, auditKey, onProgress } = arriving
   const at = arriving.copied ?? (await findCopied(move, { on: lock, auditKey }))
   const { last_id: through_id } = head
-  const end = await copyEntries(move, { on: lock, auditKey, at, through_id, onProgress, signal: undefined, pauses: 0 })
+  const end = await copyEntries(move, { on: lock, auditKey, at, through_id, onProgress, pauses: 0 })
   if (end.id !== through_id || !equalBytes(end.hash, head.hash)) throw notTheLog()
   const { moved, own, installation } = await withoutDeadlines(to.sql).begin((there) => writeAll(move, there, arriving))
   to.states.forget(tenant_id)

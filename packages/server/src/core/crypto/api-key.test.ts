@@ -2,7 +2,7 @@
 import { createHmac, createSecretKey } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { apiKeyDigest, apiKeyPrefix, apiKeyTenant, generateApiKey } from './peppers.js'
+import { apiKeyDigest, apiKeyPrefix, apiKeyTenant, generateApiKey } from './api-key.js'
 
 const TENANT = '7c9e6679-7425-40de-944b-e07fc1f90ae7'
 const SECRET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg'
