@@ -100,7 +100,7 @@ const SETTINGS = {
     unset: 'auto, detected',
   }),
   EAAS_DATABASE_APPENDS: choice(
-    "how many tenants' logs one statement may append to; on a database that spans machines always one: ",
+    "to how many tenants' logs one statement may append (a database that spans machines always has one): ",
     ['many', 'one'],
     { otherwise: 'many' },
   ),
