@@ -94,7 +94,6 @@ async function create(sql: Sql, provider: RootKeyProvider, { clock, actor, migra
   )
 }
 
-/** @throws RootKeyError if the key is missing in the database */
 export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys): Promise<AuditKey> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!wrapped_audit_key) {

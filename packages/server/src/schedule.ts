@@ -63,7 +63,6 @@ export function startSchedule(options: ScheduleOptions) {
   }
   return {
     emitCheckpoints: () => rounds.emitCheckpoints(logFailure, stopping.signal),
-    /** Begins no further run, and waits for the current ones. */
     async stop(): Promise<void> {
       stopping.abort()
       await Promise.all([...started.values()].map((job) => job.stop()))

@@ -214,7 +214,6 @@ export function getSetting(name: Variable): Setting {
   return SETTINGS[name]
 }
 
-/** Each variable with its text in `--help`. */
 export const VARIABLES = Object.fromEntries(
   NAMES.map((name) => {
     const { help, unset } = getSetting(name)

@@ -41,7 +41,6 @@ export function witnessOf({ id, hash }: NamedEntry): Witness {
   return { last_id: id, hash, policy_version: 0 }
 }
 
-/** Whether a log has the entry, or a purge deleted it. */
 export async function isThere(
   sql: Queryable,
   { tenant_id, auditKey, named }: { tenant_id: string; auditKey: AuditKey; named: NamedEntry },

@@ -46,7 +46,6 @@ type Ages = Record<'anchor' | 'checkpoint' | 'verification' | 'purge', number | 
   witnesses: { name: string; cosignature: number; contradicted: boolean }[]
 }
 
-/** The names of the witnesses, and which jobs are configured. */
 type MetricsOptions = Partial<Record<'anchors' | 'checkpoints' | 'purges' | 'verifications', boolean>> & {
   witnesses?: readonly string[]
 }
@@ -289,7 +288,6 @@ function addTlsGauges(registry: Registry, tls: TlsListener): void {
   })
 }
 
-/** Registers the route, and measures every call of the application. */
 export function serveMetrics(
   app: FastifyInstance,
   { committer }: Services,

@@ -22,7 +22,6 @@ export function serveConsole(app: FastifyInstance, directory: string): void {
   for (const name of listFiles(directory)) serveFile(app, urlOf(name), join(directory, name))
 }
 
-/** Lists the files of served types, as paths from the folder. */
 function listFiles(directory: string): string[] {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => name.replaceAll('\\', '/'))

@@ -44,7 +44,6 @@ function viewAlarm(tenant_id: string, reason: string): AlarmList['alarms'][numbe
   }
 }
 
-/** What the answers show beyond the results of operations. */
 export interface OperatorSources {
   checkHealth: () => Promise<CheckedHealth>
   ages: () => Omit<Status['ages_in_seconds'], 'backup'>

@@ -17,7 +17,6 @@ export interface RootKeyForm {
 
 type Split = Record<'shares' | 'threshold', number>
 
-/** Files in the order of the recipients; `set` names the shares. */
 type MadeRootKey = { files: string[]; set?: string }
 
 /** Makes a root key. Either all files are created and on disk, or none is. @throws RecipientError, CommandError */

@@ -39,7 +39,6 @@ const WHERE = `${Object.values(ROOT_KEY_VARIABLES).join(', ')}; on the embedded 
 /** Advice for a missing or malformed root key: only an installation's own root key opens its secrets. */
 export const NEEDED_KEY = `An installation that exists needs its own root key, by the variable of where it is now (${WHERE}). Only for a new one, or to rotate to, make one: eaas root-key generate`
 
-/** The path of the root key of an embedded database. */
 export function embeddedRootKeyPath(dataDir: string): string {
   return join(dataDir, 'root.key')
 }
@@ -60,7 +59,6 @@ async function createNewKey(path: string): Promise<void> {
   }
 }
 
-/** Whether everybody on the machine can read the file. */
 export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }

@@ -92,6 +92,5 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 export const recordGrant = (grant: protocol.Grant): protocol.RecordedGrant => protocol.recordGrant(grant, sha256)
 
-/** What an API key was granted before a change, limited to what changed. */
 export const recordGrantBefore = (before: protocol.Grant, after: protocol.Grant): protocol.RecordedGrant =>
   protocol.recordGrantBefore(before, after, sha256)

@@ -69,7 +69,6 @@ export const apiKeyRoutes = bindRoutes({
   },
 })
 
-/** A new API key of a tenant or, for an operator, of the installation. */
 type Grantable = Omit<wire.CreateApiKey, 'permissions'> & { permissions: HeldPermission[] }
 
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_NOT_FOUND, E_LIMIT */

@@ -195,7 +195,6 @@ function wentBack({ id }: Reached, what: string): Refusal {
 
 const PAGE_ENTRIES = 500
 
-/** A position in the chain: after the entry with this id and hash. */
 type Position = Pick<Head, 'last_id' | 'hash'>
 
 /** Gets the head of the log, proven to be the server's own: only such a head may be signed. */
@@ -206,7 +205,6 @@ export async function getHead({ services, state }: Context): Promise<Head> {
   return head
 }
 
-/** The position before the first entry that is not purged. */
 async function firstPosition({ services: { sql }, state }: Context): Promise<Position> {
   const { tenant_id } = state.tenant
   const mark = await findLastMark(sql, tenant_id)

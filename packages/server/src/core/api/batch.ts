@@ -18,7 +18,6 @@ import { serverModeRoutes } from './server-mode.js'
 const KEYS_AHEAD = 16
 
 type Item = wire.Batch['operations'][number]
-/** The parts of the batch's request that its operations need. */
 type Request = Pick<Parameters<Route['operation']>[0], 'onError'>
 type Result = { status: number; body: unknown }
 
@@ -37,10 +36,8 @@ export const batchRoutes = bindRoutes({
 
 const BATCHABLE = { ...envelopeModeRoutes, ...serverModeRoutes }
 
-/** Operations of a batch that are decided together. */
 interface Part {
   items: Item[]
-  /** their positions in the batch */
   places: number[]
   hashingCost: number
 }
@@ -89,7 +86,6 @@ function divide(items: readonly Item[]): { others: Part; turns: Part[] } {
   return { others, turns }
 }
 
-/** Makes one operation of many calls. */
 function batch(items: readonly Item[], request: Request): Operation<wire.BatchResults> {
   return async (context) => {
     const secrets: Uint8Array[] = []

@@ -1,4 +1,3 @@
-/** Shared by the operations that change keys: how a row is written, and its view. */
 import type { KeyObject } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
 import type { EntryPosition } from '../audit/append/tenant-log.js'

@@ -60,7 +60,6 @@ export interface Binding<Body, Query, Answer> {
   operation: (input: RouteInput<Body, Query>) => Operation<Answer> | Operation<Paged<Answer>>
 }
 
-/** A served route: a row of the contract, or a call of operators. */
 export interface ServedRoute<Body = unknown, Query = unknown, Answer = unknown>
   extends Omit<RouteRow, 'status'>,
     Omit<CallRule, 'permissions'>,

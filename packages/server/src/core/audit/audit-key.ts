@@ -42,7 +42,6 @@ export function openAuditKey(
   }
 }
 
-/** @throws UnknownStoreKeyError */
 export function opensAuditKey(storeKeys: StoreKeys, tenant: Parameters<typeof openAuditKey>[1]): boolean {
   try {
     openAuditKey(storeKeys, tenant)

@@ -31,7 +31,6 @@ export interface RecordedTenants {
 
 export type NamedEntry = Pick<ChainedEntry, 'id' | 'hash'>
 
-/** The entries of these actions state the status. */
 const MOVES: readonly string[] = ['installation.tenant_move', 'installation.tenant_arrive']
 
 const STATUSES: Readonly<Record<string, string>> = {

@@ -1,4 +1,3 @@
-/** Evaluates blinded values under a key (blind-hash.md of the protocol). */
 import type { KeyObject } from 'node:crypto'
 import { decodeBase64, encodeBase64 } from '@eaas/protocol'
 import { type BlindHashKeys, deriveBlindHashKeys, ElementError, evaluateBlinded } from '@eaas/protocol/blind-hash'

@@ -60,7 +60,6 @@ function put(part: Part, at: number): number {
   return part.length
 }
 
-/** Writes the key under its two pads to the beginning of the blocks. */
 function putKey(key: Key): void {
   if (key instanceof Uint8Array) {
     pad(key, innerBlock, outerBlock)

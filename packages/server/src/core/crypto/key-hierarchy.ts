@@ -75,7 +75,6 @@ export function sealedUnder(sealed: Uint8Array): number {
   return sealed.length >= SEALED_BYTES && sealed[0] === FORMAT ? numberIn(sealed) : 0
 }
 
-/** Whether a sealed secret opens. @throws UnknownStoreKeyError */
 export function opens(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): boolean {
   try {
     openBytes(storeKeys, binding, sealed).fill(0)

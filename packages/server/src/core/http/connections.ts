@@ -174,7 +174,6 @@ export async function acceptWaiting(server: Server): Promise<void> {
 /** For the last call of a connection; the calls before it are answered. */
 const underWay = new WeakMap<Socket, Holding>()
 
-/** Frees the memory that a request holds once it is answered. */
 export function endHoldings(app: FastifyInstance): void {
   app.decorateRequest('holding', null)
   app.addHook('onResponse', ({ holding }, _, done) => {

@@ -16,7 +16,6 @@ const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-
 export interface Tracing {
   /** Starts the span of a request, in the trace that the caller sent; undefined if no OpenTelemetry SDK is registered. */
   begin(request: FastifyRequest, sent: Trace | undefined): Trace | undefined
-  /** Runs a function in the context of the span. */
   within(request: FastifyRequest, work: () => void): void
   end(request: FastifyRequest, reply: FastifyReply): void
 }

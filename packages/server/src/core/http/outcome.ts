@@ -29,7 +29,6 @@ export function noteRefusedItems(request: FastifyRequest, { results }: wire.Batc
 
 export const refusalsOf = (request: FastifyRequest): Refusals | undefined => refused.get(request)
 
-/** The log's message for an unexpected error. */
 export const UNEXPECTED = 'unexpected error'
 
 export type Failure = { error: unknown; msg: string }

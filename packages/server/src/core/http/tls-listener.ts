@@ -17,7 +17,6 @@ export class TlsError extends Error {
 }
 
 export interface TlsListener {
-  /** Makes a server; several can share the certificate. */
   createServer(options: object, handler: RequestListener): Server
   /** Reads the files again; returns whether they changed. @throws TlsError; the certificate in use stays */
   reload(): boolean
@@ -25,7 +24,6 @@ export interface TlsListener {
   state(): { expiresAt: number; isStale: boolean }
 }
 
-/** The checked content of the files. */
 interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' | 'minVersion' | 'secureOptions'> {
   cert: string
   key: string
@@ -33,7 +31,6 @@ interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' |
   expiresAt: number
 }
 
-/** @throws TlsError */
 export function createTlsListener(files: TlsSetting): TlsListener {
   const servers: Server[] = []
   const clients = createClientCertificates()

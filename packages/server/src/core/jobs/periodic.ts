@@ -25,12 +25,10 @@ export type Fail = (error: unknown, message: string, details?: object) => void
 export type Run = { signal: AbortSignal; fail: Fail }
 
 type LogLine = { (details: object, message: string): void; (message: string): void }
-/** Where jobs log. */
 export type Log = Record<'info' | 'warn' | 'error' | 'fatal', LogLine>
 
 export interface PeriodicOptions {
   intervalMs: number
-  /** the signal is aborted when the server stops */
   work: (signal: AbortSignal, failed: Failed) => Promise<void>
   /** called with the error of a failed run; the next run takes place nevertheless */
   onError: (error: unknown) => void

@@ -84,7 +84,6 @@ export async function admitCall(
 }
 
 interface AdmittedCall extends Access {
-  /** how many operations it has, if it is a batch */
   operations?: number | undefined
   /** for a call that evaluates blind hashes: whose turn it waits for */
   hashing?: { cost: number; api_key_id: string; signal: AbortSignal | undefined } | undefined

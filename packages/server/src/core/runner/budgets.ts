@@ -113,7 +113,6 @@ export function createTakeUses(pool: Sql): TakeUses {
   }
 }
 
-/** Above every count. */
 const UNBOUNDED = 10 ** 15
 
 type Together = { calls: number; use: Promise<BudgetUse> }

@@ -36,7 +36,6 @@ export class InstallationKey implements SigningKey {
     this.#opened = opened
   }
 
-  /** @throws OpenError, UnknownStoreKeyError */
   static async open(sql: Queryable, storeKeys: StoreKeys, row: Sealed): Promise<InstallationKey> {
     return new InstallationKey(await openKey(sql, storeKeys, row))
   }
@@ -50,7 +49,6 @@ export class InstallationKey implements SigningKey {
     return this.#opened.publicKeys
   }
 
-  /** The statements that lead from the first key to the current one. */
   get changes(): readonly string[] {
     return this.#opened.changes
   }

@@ -14,7 +14,6 @@ const IMPLAUSIBLE_MS = 86_400_000
 
 /** All times are in milliseconds since 1970. */
 export function createApiKeyUses(sql: Sql, now: () => number) {
-  /** by tenant: when each API key was last used */
   let noted = new Map<string, Map<string, number>>()
 
   function note({ tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, usedAt: number): void {

@@ -13,7 +13,6 @@ import type { TamperedRowError } from '../store/tampered-row.js'
 import type { TenantRow } from '../store/tenants.js'
 import { type KeySource, loadKey, type OpenKey, openKey } from './load-key.js'
 
-/** The new rows that a management change wrote. */
 export interface WrittenRows {
   tenant?: TenantRow
   key?: KeyRow
@@ -68,7 +67,6 @@ export class OpenRows {
     return isUuid(key_id) && withDeadline(isKeyListed(sql, { tenant_id, key_id }, partsOf(list)))
   }
 
-  /** @throws TamperedRowError */
   findApiKey(digest: string): MaybeLoading<FoundApiKey> {
     const { sql, tenant_id } = this.source
     return remember(this.apiKeys, this.below?.apiKeys, digest, async () => {

@@ -25,9 +25,7 @@ export interface Services {
   peppers: Peppers
   /** the actor where no API key acts: `system` for the server itself, `operator:` with the operator's name for a command */
   actor: string
-  /** the audit key of the installation's own log */
   installationKey: AuditKey
-  /** signs checkpoints */
   signingKey: InstallationKey
   states: TenantStates
   committer: Committer
@@ -58,7 +56,6 @@ export interface Services {
   databaseNow: (sql?: Queryable) => Promise<number>
   /** days from the request to destroy a key to its destruction; 0 means at once */
   destroyWindowDays: number
-  /** after how many wrapped DEKs of a version the server rotates the key */
   rotateAfterWraps: number
   /** by `nameVersion`, the versions that could not be replaced in time and must wrap nothing more */
   spentVersions: ReadonlySet<string>

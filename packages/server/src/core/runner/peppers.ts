@@ -19,7 +19,6 @@ import {
   type TenantPepperRow,
 } from '../store/peppers.js'
 
-/** An API key's digest, and the number of its pepper. */
 export type Digest = { digest: string; pepper: number }
 
 /** The number is negative for a pepper of an earlier installation of a tenant. */
@@ -51,7 +50,6 @@ export class Peppers {
     this.#ofTenants = ofTenants
   }
 
-  /** @throws OpenError, UnknownStoreKeyError */
   static async open(sql: Sql, storeKeys: StoreKeys): Promise<Peppers> {
     return new Peppers(sql, await openPeppers(sql, storeKeys), await openOfTenants(sql, storeKeys))
   }

@@ -67,7 +67,6 @@ export async function carryOut<Answer>(
 class Call<Answer> {
   #decision: Decision<Answer> | undefined
   #written: WrittenRows = {}
-  /** the caller that the last decision admitted */
   #admitted: Caller | undefined
   /** if the API key is not valid, why the last decision admitted no caller */
   #notAdmitted: Refusal | undefined

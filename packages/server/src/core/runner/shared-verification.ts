@@ -8,7 +8,6 @@ import { createPatientGate, whenAdmitted } from './work-gate.js'
 
 /** How many different verifications of one tenant may wait; more are refused. */
 const WAITING_OF_TENANT = 8
-/** How many tenants' logs are verified at once. */
 const VERIFICATIONS_AT_ONCE = 2
 
 type Verify = (signal: AbortSignal) => Promise<wire.Verification>

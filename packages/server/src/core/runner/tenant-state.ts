@@ -48,7 +48,6 @@ export interface TenantState extends Finders {
   /** the last entry that a purge deleted; 0 if there was none */
   readonly purged_through: number
   readonly auditKey: AuditKey
-  /** authenticates the tenant's rows */
   readonly rowKey: KeyObject
 }
 
@@ -85,7 +84,6 @@ interface Cached {
 interface Slot {
   loading: Promise<TenantState | undefined>
   cached: Cached | undefined
-  /** when its load began */
   since: number
 }
 

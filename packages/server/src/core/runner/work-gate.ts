@@ -168,7 +168,6 @@ export type InSearchPlace = ReturnType<typeof createSearchPlaces>
 
 /** Runs one search of a tenant at a time. @throws OverloadError if too many wait, Refusal once the signal is aborted */
 export function createSearchPlaces() {
-  /** by tenant: the searches that wait while one runs */
   const places = new Map<string, (() => void)[]>()
   return async <Result>(
     { tenant_id, signal }: { tenant_id: string; signal: AbortSignal | undefined },
@@ -190,7 +189,6 @@ export function createSearchPlaces() {
 
 const stoppedWaiting = () => new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the search')
 
-/** @throws Refusal E_UNAVAILABLE if the caller is gone */
 export function assertWaitedFor(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw stoppedWaiting()
 }

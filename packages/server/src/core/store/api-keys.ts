@@ -59,7 +59,6 @@ interface ApiKeyPage {
   within?: KeyListParts | undefined
 }
 
-/** A page of the tenant's API keys, oldest first, or all of them. */
 export async function listApiKeys(
   sql: Queryable,
   tenant_id: string,
@@ -84,7 +83,6 @@ function isWithin(sql: Queryable, tenant_id: string, { ids, folders }: KeyListPa
         where k.tenant_id = ${tenant_id} and k.key_id::text = item.name and pg_catalog.starts_with(k.name, folder)))`
 }
 
-/** Whether a tenant has an API key that is not revoked. */
 export function hasApiKey(sql: Queryable, tenant_id: string): Promise<boolean> {
   return exists(sql, sql`select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null`)
 }

@@ -19,7 +19,6 @@ export interface Evidence {
   /** whether there are several heads, of which `head` is one */
   hasSeveralHeads: boolean
   marks: PurgeMark[]
-  /** the last entry that exists; 0 if there is none */
   last_id: number
   /** the first entry that exists, if its id is below 1, which no server writes; otherwise 1 */
   first_id: number

@@ -1,4 +1,3 @@
-/** The audit log and the heads of its chains. */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import type { Action, LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
@@ -105,7 +104,6 @@ export const MAX_METADATA = 16_384
 /** In characters. No actor and no address is longer. */
 const MAX_ORIGIN = 1_024
 
-/** An entry as the database writes it in JSON. */
 type EntryFields = [
   id: number,
   action: Action,

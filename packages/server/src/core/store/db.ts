@@ -20,7 +20,6 @@ export type Sql = postgres.Sql<Types>
 /** A transaction: every query of it runs on one connection. Code within it must not await another connection. */
 export type Transaction = postgres.TransactionSql<Types>
 export type Queryable = Sql | Transaction
-/** A part of a statement. */
 export type Fragment = ReturnType<Queryable>
 
 /** The next rows of a list, after one of them. */
@@ -55,7 +54,6 @@ interface ConnectOptions {
   max: number
   /** whether a pooler gives each transaction another back end, so that sessions keep no state */
   isPooled?: boolean
-  /** whether the tables are spread over machines */
   isSpread?: boolean
   /** the search path that sessions begin with, unless a pooler gives them another one; the role's by default */
   searchPath?: string | undefined
@@ -210,7 +208,6 @@ export function isPartUnreachable(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.severity === 'ERROR' && CONNECTION_EXCEPTION.test(error.code)
 }
 
-/** Thrown within a transaction when a trigger or a rule dropped rows. */
 export class DroppedRowsError extends Error {
   override readonly name = 'DroppedRowsError'
 }

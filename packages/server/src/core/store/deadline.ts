@@ -1,4 +1,3 @@
-/** How long a caller waits for the database before its call fails. */
 import type { Sql } from './db.js'
 
 /** In milliseconds: longer than any statement should take, shorter than any client waits. */

@@ -21,7 +21,6 @@ export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<
   return result.count === 1
 }
 
-/** The wrapped key of the installation's own log. */
 export async function findInstallationKey(sql: Queryable): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ wrapped_audit_key: Uint8Array | null }[]>`
     select wrapped_audit_key from instance where id = 1`

@@ -166,7 +166,6 @@ export async function countKeyMaterial(sql: Queryable, tenant_id: string): Promi
   return row
 }
 
-/** A page of the versions of a key, oldest first. */
 export async function listKeyVersions(
   sql: Queryable,
   { tenant_id, key_id }: KeyPlace,

@@ -25,7 +25,6 @@ const HELD_BY_OTHERS = [LOCK_NOT_AVAILABLE, DEADLOCK]
 /** The function of PostgreSQL that reports that a row of its catalog changed ("tuple concurrently updated"). */
 const CHANGED_MEANWHILE = 'simple_heap_update'
 
-/** How long a process waits while another one migrates. */
 const OTHERS_TIMEOUT = '10min'
 /** How long one try waits for a table lock, while every call waits behind it. Its statements themselves have no limit. */
 const TABLE_TIMEOUT_MS = 200
@@ -38,7 +37,6 @@ const REPORT_MS = 10_000
 /** How long a commit may wait for its acknowledgement, which never comes while the synchronous standby is missing. */
 const COMMIT_DEADLINE_MS = 30_000
 
-/** Thrown for a schema that this version neither serves nor migrates. */
 export class SchemaVersionError extends Error {
   override readonly name = 'SchemaVersionError'
 }

@@ -62,7 +62,6 @@ function purgedOf(sql: Queryable, tenant_id: string) {
 /** `what` names the row to people. */
 type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: string }>
 
-/** Finds a row of a tenant that does not name the newest entry about it. */
 export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promise<NamedRow | undefined> {
   const [row] = await sql<NamedRow[]>`
     select tenant_id, entry_id, what, newest_entry from (

@@ -1,4 +1,3 @@
-/** Opens the configured database, PostgreSQL or the embedded one. */
 import {
   findRunningEmbedded,
   hasEmbeddedDatabase,
@@ -29,7 +28,6 @@ export interface Store {
   isEmbedded: boolean
   /** whether it is reached through a pooler that gives each transaction another back end */
   isPooled: boolean
-  /** whether its tables are spread over machines */
   isSpread: boolean
   /** the search path that its sessions begin with */
   searchPath: string | undefined

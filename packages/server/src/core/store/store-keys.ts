@@ -1,4 +1,3 @@
-/** The rows of store keys, and of the secrets that are sealed under them. */
 import type { Queryable, Transaction } from './db.js'
 
 /** How long a new store key or pepper is not used, so that every process, which reads them once a second, has it by then. */

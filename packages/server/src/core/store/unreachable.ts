@@ -46,7 +46,6 @@ export function isNotPrimary(error: unknown): boolean {
   return codeOf(error) === NOT_PRIMARY
 }
 
-/** Whether the database refused a statement because it accepts no writes. */
 export function isReadOnly(error: unknown): boolean {
   return codeOf(error) === '25006'
 }

@@ -27,7 +27,6 @@ export function listVersionUses(sql: Queryable, { tenant_id, key_id }: KeyPlace)
 
 type CurrentVersion = KeyPlace & Pick<KeyRow, 'current_version'>
 
-/** How many DEKs the current version of a key wrapped. */
 export async function countWraps(
   sql: Queryable,
   { tenant_id, key_id, current_version }: CurrentVersion,

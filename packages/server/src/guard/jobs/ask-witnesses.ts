@@ -108,7 +108,6 @@ async function findLastId(sql: Services['sql']): Promise<number> {
 }
 
 interface Asking extends Pick<AskingOptions, 'timeoutMs' | 'signal'> {
-  /** the tree for a witness that has cosigned `old` entries, and its size */
   offer: (old: number) => { note: string; proof: Uint8Array[]; size: number }
   old: number
   length: number // the number of entries in the log

@@ -63,7 +63,6 @@ async function isOwnVersion(sql: Services['sql']): Promise<boolean> {
   }
 }
 
-/** Logs what changed since the last comparison. */
 export function logTables(log: Log, found: TableComparison): void {
   const { missing, refusing, harmless, accepted } = found
   if (found.isOtherVersion) log.error(OTHER_VERSION)

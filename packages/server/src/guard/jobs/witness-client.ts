@@ -28,7 +28,6 @@ type WitnessAnswer =
   | { kind: 'conflict'; size: number }
   /** the proof does not begin at the tree that the witness last cosigned */
   | { kind: 'inconsistent' }
-  /** any other failure, in a sentence */
   | { kind: 'failed'; detail: string }
 
 /** Sends one request; never throws. */

@@ -46,7 +46,6 @@ interface AcceptOptions {
 
 type Position = { id: number; created_at: string }
 
-/** The acceptance on record, and its entry. */
 export type Accepted = AcceptedRollback & {
   tenant_id: string
   entry_id: number
@@ -119,7 +118,6 @@ function isOfOneLog(error: unknown): boolean {
   return error instanceof Refusal || error instanceof TamperedRowError
 }
 
-/** A verified log whose loss can be accepted. */
 interface Prepared {
   state: TenantState
   fault: HeadFault | undefined
@@ -258,7 +256,6 @@ async function recordAcceptances(
   return anchorHeads(services, sql, { notes, accepted: new Set(all.map(({ tenant_id }) => tenant_id)) })
 }
 
-/** @throws Refusal E_STATE if the log is not valid */
 async function readEnd(
   { sql, storeKeys }: Services,
   state: TenantState,

@@ -1,4 +1,3 @@
-/** Alarms about audit chains, and the entries that settle them. */
 import type { LogAction } from '@eaas/protocol'
 import type { ChainAlarm, Witness } from '../../core/audit/formats/chain.js'
 import { headColumns } from '../../core/store/audit.js'

@@ -47,7 +47,6 @@ function differs(sql: Queryable) {
     is distinct from (h.last_id, h.hash, h.policy_version, h.created_at, h.mac)`
 }
 
-/** Has the wrapped key that authenticates it. */
 export interface CurrentHead extends Head {
   wrapped_audit_key: Uint8Array
   is_changed: boolean // whether it differs from the anchored head
@@ -114,7 +113,6 @@ export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[])
     where h.tenant_id = any(${[...tenant_ids]}::uuid[]) limit ${2 * tenant_ids.length}`
 }
 
-/** Replaces the existing head, if any. */
 export async function putHead(sql: Transaction, head: Head): Promise<void> {
   await sql`
     insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
@@ -124,7 +122,6 @@ export async function putHead(sql: Transaction, head: Head): Promise<void> {
         created_at = excluded.created_at, mac = excluded.mac`
 }
 
-/** The marks of the last purges of these tenants. */
 export async function findLastMarks(sql: Queryable, tenant_ids: readonly string[]): Promise<Map<string, PurgeMark>> {
   const rows = await sql<PurgeMark[]>`
     select distinct on (tenant_id) tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac

@@ -23,7 +23,6 @@ export interface SchemaDifferences {
 
 /** The operators that our statements use without a schema; a test compares the list. They call no others. */
 export const USED_OPERATORS = ['*', '+', '-', '/', '<', '<=', '<>', '=', '>', '>=', '||', '~~']
-/** Tables that every version of an installation has. */
 const TABLES = ['schema_version', 'instance', 'heads', 'audit_log']
 
 /** Objects that do not exist in a database that was only migrated. */

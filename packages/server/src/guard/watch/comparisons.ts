@@ -68,7 +68,6 @@ export class Comparisons {
     this.succeeded({ begins: false, ends: false })
   }
 
-  /** @throws ComparisonOverdueError */
   assertNotOverdue(tenant_id: string): void {
     if (this.isOverdue || this.#unreached.get(tenant_id)?.isOverdue)
       throw new ComparisonOverdueError('the audit chains could not be compared with what was witnessed for too long')

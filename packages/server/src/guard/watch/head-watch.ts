@@ -58,7 +58,6 @@ export class HeadWatch {
     return this.#alarm
   }
 
-  /** @throws ChainAlarmError after an alarm */
   assertNoAlarm(): void {
     if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
   }
@@ -77,7 +76,6 @@ export class HeadWatch {
     this.witness(head)
   }
 
-  /** Records a head that is known to be in the log. */
   witness(head: Head): void {
     if (this.held.commit(head)) this.#known = head
   }

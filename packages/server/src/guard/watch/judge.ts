@@ -188,7 +188,6 @@ const acceptedMetadata = z.looseObject({
 /** A rollback that an operator accepted: after which entry the log lost others (chain.md 10). */
 export type AcceptedRollback = z.infer<typeof acceptedMetadata>
 
-/** Undefined for any other entry. */
 export function readAcceptance({
   action,
   metadata,

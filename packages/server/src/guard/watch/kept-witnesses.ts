@@ -111,7 +111,6 @@ async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<st
   return [...keys]
 }
 
-/** Adds a key if the note states that it replaced one of these. */
 export function addSuccessor(keys: Set<string>, note: string): void {
   const change = findKeyChange(note)
   if (change && keys.has(change.from)) keys.add(change.to)

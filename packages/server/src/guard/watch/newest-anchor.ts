@@ -48,7 +48,6 @@ export async function readAnchorTime(sql: Queryable, auditKey: AuditKey): Promis
   return entry?.action === 'installation.anchor' ? entry.created_at : undefined
 }
 
-/** The entry is undefined if it is not authentic. */
 async function readNewest(
   sql: Queryable,
   auditKey: AuditKey,

@@ -61,7 +61,6 @@ export class Points {
     if (!isHeld) this.#told.push({ head, by: head.mac ? 'copy' : 'entry' })
   }
 
-  /** Whether a point after this entry waits to be weighed. */
   hasUnweighed(after_id = -1): boolean {
     return this.#told.some(({ head }) => head.last_id > after_id)
   }

@@ -152,7 +152,6 @@ async function auditRights(config: Config, command: RightsCommand): Promise<numb
   return cli.printRights(verdict, reader.report(verdict), { ...command, owner: owner && describeTenant(owner) })
 }
 
-/** Adds `eaas audit list`: the newest entries of a log. */
 function addAuditList(audit: Command): void {
   cli
     .addLogOptions(audit.command('list'))
@@ -236,7 +235,6 @@ function describeMetadata({ key_version: _, ...metadata }: wire.Entry['metadata'
   return Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata)
 }
 
-/** Adds `eaas audit export`: a log as NDJSON, to be verified offline. */
 function addAuditExport(audit: Command): void {
   cli
     .addLogOptions(audit.command('export'))

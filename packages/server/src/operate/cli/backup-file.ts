@@ -37,7 +37,6 @@ export async function openBackup(path: string, identity: string | undefined): Pr
   return unpack(fromWeb(await decryptStreamBy(await readGiven(identity), toWeb(whole))))
 }
 
-/** The first bytes as text, and the whole stream again. */
 async function peek(source: AsyncIterable<Uint8Array>): Promise<{ begin: string; whole: Readable }> {
   const chunks = source[Symbol.asyncIterator]()
   let first = Buffer.alloc(0)

@@ -33,9 +33,7 @@ export const NEEDED_RECIPIENT_OPTION = new Option('--recipient <age1…>', RECIP
 export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
 export type Format = { json: boolean }
-/** A tenant by its name or id. */
 export type OfTenant = Format & { tenant: string }
-/** The log of a tenant, or the installation's own. */
 export type LogChoice = { tenant?: string; installation?: boolean }
 export type OfLog = Format & LogChoice
 

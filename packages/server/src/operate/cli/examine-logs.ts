@@ -92,7 +92,6 @@ export async function examineUnused(sql: Sql, file: string): Promise<Result> {
   return { detail: 'the database is new' }
 }
 
-/** Examines it as a start does. */
 export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: string): Promise<Result> {
   if (file === STANDARD_OUTPUT)
     return { detail: 'written to standard output, so a start cannot compare the database with them' }

@@ -13,7 +13,6 @@ import * as cli from './command.js'
 import { createSealedFile, print, printJson, table } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 
-/** Changes of a key without further options. */
 const CHANGES = {
   rotate: { operation: rotateKey, description: 'Rotate a key: a new version encrypts, older ones only decrypt.' },
   disable: { operation: disableKey, description: 'Disable a key: it still decrypts, but encrypts nothing new.' },
@@ -141,7 +140,6 @@ function readVersion(text: string): number {
   throw new InvalidArgumentError('must be the number of a version, such as 3')
 }
 
-/** @throws RecipientError, Refusal, CommandError */
 async function keyExport(
   config: Config,
   key: string,

@@ -6,7 +6,6 @@ import { beforeEnd } from '@eaas/audit/node'
 import { visibleLine, type wire } from '@eaas/protocol'
 import { encryptTo } from '../../root-keys/age.js'
 
-/** How many things one line of a finding names. */
 const NAMED_AT_MOST = 5
 
 /** Drops the lines whose condition is false. */
@@ -46,7 +45,6 @@ export function printAlarms(alarms: number): void {
     process.stderr.write(`eaas: there ${alarms === 1 ? 'is an alarm' : `are ${alarms} alarms`} about logs\n`)
 }
 
-/** Whether standard output is the stream with this `device:inode`. */
 export function isStandardOutput(stream: string | undefined): boolean {
   if (stream === undefined) return false
   const { dev, ino } = fstatSync(process.stdout.fd, { bigint: true })

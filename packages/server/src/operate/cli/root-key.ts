@@ -217,7 +217,6 @@ function warnOfRelative({ kind, value }: RootKeySetting): void {
 
 type What = 'generate' | 'wrap' | 'unwrap'
 
-/** Adds a program for EAAS_ROOT_KEY_EXEC, for a root key in an HSM. */
 function addPkcs11(rootKey: Command): void {
   rootKey
     .command('pkcs11')

@@ -69,7 +69,6 @@ async function assertListenable({ host, ...config }: Config): Promise<void> {
   await once(probe.close(), 'close')
 }
 
-/** Listens on the configured socket or address; returns its URL. @throws ListenError */
 async function listen({ app }: Server, { host, socket, tls, ...config }: Config): Promise<string> {
   const listenTextResolver = () => 'listening'
   if (socket) {

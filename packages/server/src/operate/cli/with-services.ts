@@ -129,7 +129,6 @@ export async function getLogOwner(services: Services, { tenant = '', installatio
   return installation ? { tenant_id: INSTALLATION_ID, name: 'installation' } : getTenant(services, tenant)
 }
 
-/** @throws Refusal, TamperedRowError */
 export function performIn<Answer>(
   log: LogChoice,
   operation: Operation<Answer>,
@@ -150,7 +149,6 @@ export async function recordOperation(services: Services, note: EntryNote): Prom
   }
 }
 
-/** @throws Refusal E_NOT_FOUND, TamperedRowError */
 export async function getTenant(services: Services, tenant: string): Promise<FoundTenant> {
   const found = await findTenant(services, tenant)
   if (found !== undefined) return found

@@ -26,7 +26,6 @@ import {
   withoutTimeouts,
 } from '../store/moved-rows.js'
 
-/** @throws Refusal E_STATE */
 export async function assertMayDelete(
   sql: Queryable,
   todo = 'run this command as the owner of the tables',

@@ -163,7 +163,6 @@ async function planMark(
   return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
 }
 
-/** Counts from the first entry until there are many kinds; returns the last counted entry. */
 async function countFirst(
   sql: Queryable,
   { tenant_id, after_id, through_id }: Candidate,

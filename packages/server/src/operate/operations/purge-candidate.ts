@@ -82,7 +82,6 @@ export function reviewLeft(options: { retentionMonths: number }): Operation<bool
   }
 }
 
-/** A log with the key that proves its marks. */
 type PurgedLog = { sql: Queryable; state: { tenant: { tenant_id: string }; auditKey: TenantState['auditKey'] } }
 
 export async function findCandidate(

@@ -17,7 +17,6 @@ import { listRightsThrough, type Right } from '../store/purge.js'
 
 const MOST_ROWS = 100 // in one transaction
 
-/** A row to restate: its entry, and how to write the row with the id of that entry. */
 interface Restatement {
   entry: EntryNote
   write(sql: Transaction, at: Omit<EntryPosition, 'entry_hash'>): Promise<WrittenRows>

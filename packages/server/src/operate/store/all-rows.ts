@@ -116,7 +116,6 @@ async function listTables(sql: Queryable): Promise<string[]> {
   return TABLES.filter((name) => found.has(name))
 }
 
-/** The columns to write: all except generated ones. */
 export async function listColumns(sql: Queryable, table: string): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select attname as name from pg_catalog.pg_attribute

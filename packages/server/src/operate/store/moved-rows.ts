@@ -128,7 +128,6 @@ export async function deleteEntriesAfter(sql: Transaction, tenant_id: string, af
   await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${after_id}`
 }
 
-/** The copies here of a tenant that has not arrived, from a running or interrupted move. */
 export type Stray = { tenant_id: string; entries: number }
 
 export async function findStray(sql: Queryable, tenant_id: string): Promise<Stray | undefined> {

@@ -1,4 +1,3 @@
-/** What a purge reads of a log, and what it deletes. */
 import type { Action } from '@eaas/protocol'
 import type { PurgeMark } from '../../core/audit/formats/chain.js'
 import { NIL_UUID } from '../../core/store/audit.js'

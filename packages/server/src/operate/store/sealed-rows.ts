@@ -143,7 +143,6 @@ export function listKeysUnderEarlier(
     order by k.tenant_id, k.key_id limit ${limit}`
 }
 
-/** Replaces the MACs of a mark, after a renewal of the audit key. */
 export async function replaceMark(sql: Transaction, mark: PurgeMark): Promise<void> {
   await sql`
     update purge_marks set previous_mac = ${mark.previous_mac}, mac = ${mark.mac}

@@ -25,7 +25,6 @@ export interface Waiting {
   reject: (error: Error) => void
   /** the moment, by `performance.now()`, when its caller gets a timeout error */
   until: number
-  /** whether its caller got that error */
   isGivenUp: boolean
 }
 

@@ -15,7 +15,6 @@ export interface CommitterOptions {
   /** `one` for a database that spans machines; `many` by default */
   tenantsPerStatement?: TenantsPerStatement
   guard: Guard
-  /** called with each group after its commit, for metrics */
   observe?: ((commit: Commit) => void) | undefined
 }
 
@@ -62,14 +61,12 @@ export function createCommitter({ tenantsPerStatement = 'many', ...options }: Co
  */
 const PASSING = /^(?:40...|2350[35]|55P03|57014)$/
 
-/** The results of the last commits, for /health. */
 export class RecentCommits {
   /** times by `performance.now()` */
   succeededAt = Number.NEGATIVE_INFINITY
   failedAt = Number.NEGATIVE_INFINITY
   /** the last refusal by the database, with its SQLSTATE */
   refused: { at: number; code: string } | undefined
-  /** the number that this process committed */
   entries = 0
 
   succeeded(entries: number): void {

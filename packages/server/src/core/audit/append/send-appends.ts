@@ -14,7 +14,6 @@ const STATEMENT_ENTRIES = 512
 /** In milliseconds, how long a statement waits for the one before it, whose connection may be dead. */
 const MOST_WAIT_MS = 250
 
-/** Whether one statement appends for many tenants, or for one. */
 export type TenantsPerStatement = 'many' | 'one'
 
 export interface Appends {

@@ -21,7 +21,6 @@ import { AppendQueue, isUnderLock, type Waiting } from './append-queue.js'
 import type { CommitterOptions, RecentCommits } from './committer.js'
 import { type Appends, appendToLocked } from './send-appends.js'
 
-/** Limits the concurrent reads of a tenant's policy version. */
 const READS_AT_ONCE = 8
 /** In milliseconds: after a lost race, another process writes this tenant too, so groups lock the row at once. */
 const SHARED_MS = 5_000
@@ -34,7 +33,6 @@ export interface HeadLock {
   onCommit: (callback: (head: Head) => void) => void
 }
 
-/** The position of the first of some entries. */
 export type EntryPosition = { entry_id: number; entry_hash: Uint8Array; created_at: string }
 
 export interface Decided {
@@ -52,7 +50,6 @@ export interface DecideOn {
   policy_version: number
   /** set while the lock is held: the state includes the changes of this transaction, and only its connection may be used */
   lock?: HeadLock
-  /** the number of `encrypt` entries that the tenant's quota leaves */
   quotaLeft: number
 }
 

@@ -130,7 +130,6 @@ export function isKeptHeadAuthentic(auditKey: AuditKey, tenant_id: string, kept:
   return equalBytes(mac, headMacUnder(keyAt(auditKey, kept.last_id), { ...kept, tenant_id, created_at }))
 }
 
-/** The head that was witnessed, and what is wrong (chain.md 10). */
 export type ChainAlarm = Witness & { tenant_id: string; reason: string; raised_at: string; mac: Uint8Array }
 
 export function alarmMac(auditKey: AuditKey, alarm: Omit<ChainAlarm, 'mac'>): Uint8Array {
@@ -160,7 +159,6 @@ interface ExtendOptions {
   auditKey: AuditKey
   /** milliseconds since 1970; clamped so that time never goes back (chain.md 4) */
   now: number
-  /** the policy version after these entries; by default the head's */
   policy_version?: number
 }
 

@@ -122,7 +122,6 @@ export function withMac<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & 
   return { ...row, mac: mac(rowKey, row) }
 }
 
-/** The name of each MAC's row in errors. */
 const ROWS: ReadonlyMap<unknown, string> = new Map<unknown, string>([
   [tenantMac, 'the row'],
   [keyMac, 'the row of a key'],

@@ -136,7 +136,6 @@ function apiKeyName(entry: ChainedEntry): string {
   return `api key ${readMetadata(entry).api_key_id}`
 }
 
-/** The entry that wrote each row that a purge restates. */
 export function writersOf({ tenant, keys, apiKeys }: RightsRows): WrittenBy {
   return new Map([
     ...(tenant ? [['tenant', tenant.entry_id] as const] : []),

@@ -73,7 +73,6 @@ export interface VerifyOptions {
   auditKey: AuditKey
   /** to open the secrets in the rows */
   storeKeys: StoreKeys
-  /** a statement that was signed earlier and must still hold */
   checkpoint?: Checkpoint | undefined
   /** the head that an alarm witnessed, which the log must also contain */
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
@@ -84,9 +83,7 @@ export interface VerifyOptions {
   /** only the entries after this id; the entry with the id is trusted */
   after_id?: number | undefined
   through_id?: number | undefined
-  /** the entries whose hashes `onValid` gets */
   noted?: NotedEntries | undefined
-  /** called now and then with the number of verified entries */
   onProgress?: ((entries: number) => void) | undefined
   onValid?: ((valid: ValidLog) => void) | undefined
   /** ends the verification between two pages */
@@ -296,7 +293,6 @@ export type VerifyLog = (options: Omit<VerifyOptions, 'storeKeys'>) => Promise<w
 
 export interface Verifier {
   verify: (options: VerifyOptions) => Promise<wire.Verification>
-  /** Ends the thread; running verifications fail. */
   close(): Promise<void>
 }
 

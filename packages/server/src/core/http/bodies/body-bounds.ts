@@ -19,7 +19,6 @@ const STRING_BYTES = 16
 const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
 
 export interface StructureCount {
-  /** Counts the next bytes of the body. @throws Refusal E_MALFORMED_REQUEST */
   add(bytes: Uint8Array): void
   members(): number
 }

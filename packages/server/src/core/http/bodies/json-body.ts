@@ -27,7 +27,6 @@ const PART_BYTES = MAX_BODY_BYTES
 /** A Content-Encoding that changes nothing. */
 const IDENTITY = /^(?:identity)?$/i
 
-/** Makes the application read bodies only as JSON. */
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JSON_MEDIA_TYPE, async (request: FastifyRequest, payload: IncomingMessage) => {

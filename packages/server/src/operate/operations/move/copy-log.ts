@@ -34,15 +34,12 @@ export interface MoveOptions {
   address?: string | undefined
   /** how long processes may take to read a pepper, in seconds */
   learnSeconds?: number
-  /** called at the beginning of each step */
   onStep?: ((step: string) => void) | undefined
-  /** called with the number of copied entries */
   onProgress?: ((state: string) => void) | undefined
   /** called before the tenant is closed, or at once if it is; from then on, only the end of the move serves it again */
   onClosing?: (() => void) | undefined
 }
 
-/** An entry of the log by its id and hash. */
 export type Position = { id: number; hash: Uint8Array }
 
 export type Reading = { on: Queryable; auditKey: AuditKey }

@@ -235,7 +235,6 @@ async function assertClock({ to: { sql, committer, databaseNow } }: Move, head: 
   throw new Refusal('E_STATE', `the last entry of ${log} is ahead of the clock: eaas accept clock`)
 }
 
-/** @throws Refusal E_STATE */
 async function assertNoAlarm({ tenant_id }: Move, there: Queryable): Promise<void> {
   const alarm = (await listAlarms(there)).find((each) => [tenant_id, INSTALLATION_ID].includes(each.tenant_id))
   if (!alarm) return
@@ -305,7 +304,6 @@ type StatusChange = {
   tenant: TenantRow
   status: TenantRow['status']
   entry: ChainedEntry | undefined
-  /** the public key of the other installation */
   to: string
   /** further metadata in the installation's log */
   told?: NonNullable<EntryNote['metadata']>

@@ -57,7 +57,6 @@ export interface Arriving {
   address?: string | undefined
   /** the peppers of its API keys' digests */
   peppers?: StagedPeppers | undefined
-  /** the last entry that was copied before */
   copied?: Position
   onProgress?: ((step: string) => void) | undefined
 }
