@@ -89,7 +89,6 @@ function Month({ month }: { month: string }) {
   )
 }
 
-/** Counts the entries of each day for the most frequent actions. */
 async function countDays(month: string, operations: Usage['operations']): Promise<Days> {
   const { audit } = client()
   const actions = Object.entries(operations)

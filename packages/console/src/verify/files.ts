@@ -40,7 +40,6 @@ export function findOtherKey(given: readonly Given[], publicKey: string): string
   )
 }
 
-/** Reads names by ids; empty if the file has none. */
 export async function readNames(file: File): Promise<Record<string, string>> {
   if (file.size > MOST_NAMES_BYTES) return {}
   const value = readJson(await file.text().catch(() => ''))

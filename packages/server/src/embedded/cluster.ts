@@ -15,7 +15,6 @@ import { syncDirectory } from '@eaas/audit/node'
 import type { PGlite } from '@electric-sql/pglite'
 import { BUILT_DIRECTORY } from '../package-directory.js'
 
-/** The image's name in the build. */
 export const IMAGE_NAME = 'cluster.br'
 const WRITERS = 4 // as many as Node's threads for files, each of which waits for the disk
 const DECOMPRESSED_BYTES = 16 * 1024 * 1024 // more than a new database has; decompressed at once, beside this thread

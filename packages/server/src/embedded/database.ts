@@ -168,7 +168,6 @@ function createLossFinder(lock: DataDirectoryLock): () => Error | undefined {
   }
 }
 
-/** Stops serving once the lock is lost, even if no client sends anything. */
 function watch(findLoss: () => Error | undefined, socket: EmbeddedSocket): () => void {
   const look = () => {
     const lost = findLoss()
@@ -288,7 +287,6 @@ function assertNotMoved(directory: string): void {
   )
 }
 
-/** By the system's error for a directory that cannot be written: what is wrong, and what to do. */
 const UNUSABLE: Readonly<Record<string, string>> = {
   EROFS: 'its file system is mounted read-only. Mount it read-write (in a container, as a volume)',
   EACCES: 'this user may not write there. Give the directory to the user that the server runs as (chown)',
@@ -329,7 +327,6 @@ export function hasEmbeddedDatabase(dataDir: string): boolean {
   return false
 }
 
-/** The files of this program in a data directory. */
 const OWN_NAMES = /^(postgres|root\.key|moved|server\.lock\.\d+)$/
 
 /**

@@ -24,7 +24,6 @@ export const DURABLE_START_PARAMS: readonly string[] = [
 
 /** A directory of the host as PGlite's file system, on which PostgreSQL's fsync is the host's. */
 export class DurableNodeFS extends NodeFS {
-  /** How many fsyncs PostgreSQL requested and the host did. */
   hostFsyncs = 0
   /** Why PostgreSQL gave up: a failed fsync, a full disk. PGlite must not be called again, since it would spin forever. */
   failure: Error | undefined

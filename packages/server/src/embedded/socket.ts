@@ -221,7 +221,6 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
   }
 }
 
-/** Cuts received bytes into whole messages and answers what comes before the start-up message. */
 function receive(client: Client, bytes: Buffer): void {
   client.received = client.received.length === 0 ? bytes : Buffer.concat([client.received, bytes])
   while (client.socket.writable) {

@@ -34,7 +34,6 @@ type Run = { at: number; left?: number | undefined }
 /** The value of a gauge, which is absent while it is undefined: 0 would read as "just now". */
 type Reading = readonly [help: string, read: () => number | undefined]
 
-/** Rows with a secret under an earlier store key, and API keys under the former pepper. */
 type Former = { sealed: number; api_keys: number }
 
 type Refused = { code: ProblemCode; reason?: UnauthorizedReason | undefined }
@@ -184,7 +183,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     invalidLogs: (): number | null => verification?.left ?? null,
     unpurged: (): number => purge?.left ?? 0,
     failedJobs: (): ReadonlyMap<string, unknown> => failedJobs,
-    /** Notes why a run of a job failed; undefined if it succeeded. */
     jobRan(job: string, failure: unknown): void {
       if (failure === undefined) failedJobs.delete(job)
       else failedJobs.set(job, failure)

@@ -20,7 +20,6 @@ export function createTracing(api: Api): Tracing {
   const tracer = trace.getTracer('@eaas/server', VERSION)
   const spans = new WeakMap<FastifyRequest, Span>()
 
-  /** Adds the caller's span, unless a registered propagator found one. */
   function withSent(extracted: Context, sent: Trace | undefined): Context {
     if (!sent || trace.getSpanContext(extracted)) return extracted
     const { trace_id: traceId, span_id: spanId, flags } = sent

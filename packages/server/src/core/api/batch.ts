@@ -188,7 +188,6 @@ function itemOperation(
   return call ? inServerMode(call, operation) : operation
 }
 
-// Returns a promise only if it has to wait, as `decide` does.
 function settle(decided: Decided): Result | Promise<Result> {
   if ('refusal' in decided) return refused(decided.refusal)
   const { made, status } = decided

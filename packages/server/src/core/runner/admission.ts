@@ -252,7 +252,6 @@ function familyOf(address: string): 'ipv4' | 'ipv6' {
 
 type ServerModeCall = { operation: string; body: unknown }
 
-/** Refuses server mode to tenants that are envelope-only, and records the refusal. */
 export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {
   return (context) => (context.state.tenant.envelope_only ? refuseServerMode(call)(context) : operation(context))
 }

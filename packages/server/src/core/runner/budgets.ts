@@ -61,7 +61,6 @@ export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind,
 /** Counted for a decision that hashes one value, or confirms a guess as a hash does. */
 export const ONE_HASH: NonNullable<Decision<unknown>['unrecorded']> = new Map([['hash', 1]])
 
-/** Subtracts the uses of a decision of a batch from those left for the next ones. */
 export function spend(allowances: Allowances, made: Decision<unknown>): void {
   for (const kind of BUDGET_KINDS) allowances[kind].left -= countUses(made, kind)
 }

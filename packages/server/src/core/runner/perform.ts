@@ -208,7 +208,6 @@ class Call<Answer> {
 
 export const END_ITS_MOVE = 'end its move first, or undo that (eaas tenant move)'
 
-// Another installation continues the log, or is about to: an entry here would be a fork.
 function assertNotMovedAway({ tenant, moved_to }: TenantState): void {
   if (!isMovedAway(tenant)) return
   const { name, status } = tenant

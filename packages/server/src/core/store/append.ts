@@ -12,7 +12,6 @@ import { writeArray, writeBytes, writeColumns } from './entry-columns.js'
 /** In milliseconds; above any possible difference of two times. */
 export const ANY_SKEW_MS = 1e15
 
-/** What to append to one log, in which the head moves from `previous` to `next`. */
 export interface Append {
   previous: Head
   next: Head
@@ -85,7 +84,6 @@ export async function appendEntries(sql: Queryable, { previous, next, entries, c
 /** 0 and `NIL_UUID` stand for none. */
 type Kind = { action: LogAction; key_id: string; key_version: number; api_key_id: string; entries: number }
 
-/** Counts entries as `audit_counts` does, without building a text for each entry. */
 function countByKind(entries: readonly ChainedEntry[]): Kind[] {
   const byKey = new Map<string | null, Kind[]>()
   for (const entry of entries) {

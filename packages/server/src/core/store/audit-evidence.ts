@@ -56,7 +56,6 @@ export async function readEvidence(sql: Sql, tenant_id: string, { withRows = tru
   })
 }
 
-/** For each name that several rows share, the newest entry that these rows name. */
 function repeatedIn<Row extends { entry_id: number }>(rows: readonly Row[], nameOf: (row: Row) => string): number[] {
   const newest = new Map<string, number>()
   const repeated = new Set<string>()

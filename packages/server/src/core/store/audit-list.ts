@@ -40,7 +40,6 @@ export type WhenAdmitted = <Result>(read: () => Promise<Result>) => Promise<Resu
 
 type List = { sql: Queryable; tenant_id: string; filter: EntryFilter; whenAdmitted: WhenAdmitted }
 
-/** Whether a list reads more entries than it returns, in order to filter or count them. */
 export function isSearch(filter: EntryFilter): boolean {
   return isByBlocks(filter) || isScan(filter)
 }

@@ -89,7 +89,6 @@ export async function migrate(
     } catch (error) {
       const seen = holders.found() // undefined while this process waits for the lock row: another one migrates
       if (!seen || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
-      // Failing to name the holders must not end the migration.
       const found = seen.length > 0 ? seen : await findHoldersBefore(sql, TABLE_TIMEOUT_MS).catch(() => [])
       const who = describeHolders(found)
       const now = performance.now()
@@ -160,7 +159,6 @@ interface Applying {
 
 async function applyMissing(sql: Sql, { migrations, complete, holders, workIsDone }: Applying): Promise<number[]> {
   return sql.begin(async (transaction) => {
-    // The session's limits are for calls.
     await transaction`
       select pg_catalog.set_config('lock_timeout', ${OTHERS_TIMEOUT}, true), pg_catalog.set_config('statement_timeout', '0', true)`
     const [lock] = await transaction<{ version: number; pid: number }[]>`

@@ -26,7 +26,6 @@ type Pooler = 'auto' | 'transaction' | 'none'
 export interface Store {
   sql: Sql
   isEmbedded: boolean
-  /** whether it is reached through a pooler that gives each transaction another back end */
   isPooled: boolean
   isSpread: boolean
   /** the search path that its sessions begin with */

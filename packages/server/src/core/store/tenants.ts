@@ -67,7 +67,6 @@ export async function insertTenant(sql: Queryable, row: TenantRow): Promise<void
   assertInserted(result, 'tenants')
 }
 
-/** Updates a tenant's columns that can change; returns whether the row exists. */
 export async function updateTenant(sql: Transaction, row: TenantRow): Promise<boolean> {
   const result = await sql`
     update tenants

@@ -91,7 +91,6 @@ export async function findRemedies(
   })
 }
 
-/** Columns of pg_settings, and the names of the database and of the role that logged in, quoted. */
 type SettingRow = Record<'name' | 'source' | 'boot_val' | 'database' | 'role', string>
 
 function findRemedy({ name, source, database, role, boot_val }: SettingRow): string {

@@ -10,7 +10,6 @@ const NOT_PRIMARY = 'NOT_PRIMARY'
 const NEVER_CONNECTED = /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT)$/
 /** The driver's codes for a database without the TLS or the channel binding that its URL requires (packages/postgres). */
 const NOT_SECURED = /^(?:NO_TLS|NO_CHANNEL_BINDING)$/
-/** Codes for a connection that may have been lost. */
 const LOST = /^(?:ECONNRESET|EPIPE|ETIMEDOUT|CONNECTION_(?:CLOSED|DESTROYED|ENDED)|NOT_PRIMARY)$/
 /** SQLSTATEs: connection exceptions, a refused login, too many connections, shut down, crashed, not up yet. */
 const SQLSTATE = /^(?:08...|28000|28P01|53300|57P0[123])$/

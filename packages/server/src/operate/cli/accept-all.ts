@@ -129,7 +129,6 @@ async function acceptAll(
   }
 }
 
-/** Whether a log was refused only because its loss was accepted after the diff. */
 async function isAcceptedSince(
   { sql, states }: Services,
   shown: readonly Shown[],

@@ -65,7 +65,6 @@ export function checkpointFile(config: Config, given: string | undefined): strin
   return given ?? (own !== undefined && existsSync(own) ? own : undefined)
 }
 
-/** Whether a log is known to differ from what was kept, or its head has a fault. */
 export function isDifferent({ differs_at, head_fault }: AuditDiff): boolean {
   return differs_at !== null || head_fault !== null
 }

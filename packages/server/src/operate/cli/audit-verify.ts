@@ -92,7 +92,6 @@ async function auditVerify(config: Config, options: VerifyOptions): Promise<numb
   return answer.checkpoint?.compared === false ? cli.UNUSED : cli.VALID
 }
 
-/** Whether a stretch that ends with this entry was purged. */
 function isPurged({ purged_through }: wire.Verification, to: number | undefined): to is number {
   return to !== undefined && to <= purged_through
 }

@@ -193,7 +193,6 @@ export async function examineRights({ sql }: Store, { auditRetentionMonths }: Co
   )
 }
 
-/** Whether servers remove the remains of destroyed keys in the tables. */
 export async function examineErasure(sql: Sql): Promise<Result> {
   if (await mayVacuum(sql)) return { detail: 'this role may vacuum the tables of keys after a destruction' }
   if (!(await isVacuumed(sql))) return warn(MAY_NOT_VACUUM)

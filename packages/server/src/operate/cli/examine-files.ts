@@ -41,7 +41,6 @@ export async function examineFolder(variable: string, path: string): Promise<Res
   return examineWritable(variable, path, nearest(path), { isFolder: true })
 }
 
-/** Examines where a data directory will be created. @throws if that is impossible */
 export async function examineNewDirectory(dataDir: string): Promise<void> {
   const folder = nearest(dataDir)
   await access(folder, constants.W_OK)

@@ -82,7 +82,6 @@ export async function createSealedFile<Made extends { text: string }>(
   })
 }
 
-/** The report of `eaas doctor` about one check. */
 export interface Finding {
   check: string
   ok: boolean

@@ -32,7 +32,6 @@ export function addPurge(program: Command): void {
 
 type PurgeCommand = Format & { tenant?: string; dryRun: boolean; archive?: string; resume?: string }
 
-/** `refused` says why the purge of a tenant was refused or failed. */
 type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })
 
 /** Purges entries older than the retention, of one tenant or of all; returns true if none was refused or failed. */

@@ -194,7 +194,6 @@ async function rootKeyRotate(config: Config, setting: RootKeySetting, { json }: 
   )
 }
 
-// Asks for the current shares before the new ones, and says which are meant.
 async function askForCurrent(current: RootKeySetting | undefined, next: RootKeySetting): Promise<void> {
   const isAsked = ({ kind, value }: RootKeySetting) => kind === 'shares' && value === ASK
   if (current && isAsked(current)) {
@@ -255,7 +254,6 @@ function readKeyPath(text: string): string {
   throw new InvalidArgumentError('There is no such file. To make one: eaas root-key generate --out <path>')
 }
 
-// Services call this command in another folder.
 function readWholePath(text: string): string {
   if (isAbsolute(text)) return text
   throw new InvalidArgumentError('It must be a whole path, such as /etc/eaas/pin.')

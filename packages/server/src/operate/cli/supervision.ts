@@ -29,7 +29,6 @@ export function onSignals({ stop, reload }: { stop: (signal: NodeJS.Signals) => 
 
 type Closing = Pick<Server, 'app' | 'installation' | 'keepWitnessed'>
 
-/** Ends the process when the server is closed, or when closing has taken too long. */
 export function closeAndExit(server: Closing): void {
   const { app } = server
   setTimeout(() => leave(server), STOP_DEADLINE_MS).unref()

@@ -57,7 +57,6 @@ function readAddress(text: string): string {
   return text
 }
 
-/** The commands that end a move, with the options that name the other installation. */
 export function describeMove(tenant: string, options: string): string {
   const command = `eaas tenant move ${tenant} ${options}`
   return `To end the move: ${command}. To serve the tenant here again, unless it has arrived there: ${command} --undo`

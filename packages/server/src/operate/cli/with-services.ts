@@ -118,7 +118,6 @@ export function messageOf(error: unknown): string {
 /** From the authenticated row. */
 export type FoundTenant = Pick<TenantRow, 'tenant_id' | 'name'>
 
-/** Names a tenant to the operator, to confirm that it is the intended one. */
 export function describeTenant({ tenant_id, name }: FoundTenant): string {
   if (tenant_id === INSTALLATION_ID) return 'the installation'
   return `tenant ${visible(name)} (${tenant_id})`

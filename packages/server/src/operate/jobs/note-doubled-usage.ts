@@ -7,7 +7,6 @@ import { hasEntrySince } from '../../core/store/audit.js'
 import { listTenantIds } from '../../core/store/tenants.js'
 import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/unrecorded-calls.js'
 
-/** The message that the server logs for such an entry. */
 export const DOUBLED =
   'an API key opened or hashed more than twice as many values today as is usual for it: find out whether its owner knows why, and revoke it if not'
 

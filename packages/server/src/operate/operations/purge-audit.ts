@@ -226,7 +226,6 @@ async function verifyWhole(services: Services, state: TenantState, noted: NotedE
   return log.valid
 }
 
-/** How many rows that grant rights name an entry up to an id, according to the verification. */
 function countThrough({ writtenBy }: ValidLog, id: number): number {
   return [...writtenBy.values()].filter((entry_id) => entry_id <= id).length
 }

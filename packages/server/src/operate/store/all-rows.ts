@@ -108,7 +108,6 @@ async function readHeader(sql: Queryable, version: string): Promise<RowsHeader> 
   return { format: FORMAT, schema, version, created_at: new Date(row.now).toISOString() }
 }
 
-/** The existing tables of an installation; earlier schemas have fewer. */
 async function listTables(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select name from pg_catalog.unnest(${TABLES}::text[]) as t (name) where pg_catalog.to_regclass(name) is not null`

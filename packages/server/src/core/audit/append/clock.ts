@@ -145,7 +145,6 @@ export function createClock({
       const fault = describeLeap(findLeap()) ?? (previous && findLaterEntry(previous, time))
       return fault === undefined ? time : refuse(fault)
     },
-    /** Whether the last entry of a log is further ahead of this clock than clocks may differ. */
     isAhead: (previous: { created_at: string }): boolean => aheadOf(previous, now()) > 0,
     /** Compares a time with the database's at the moment of storing. @throws WrongClockError */
     assertAgreement(time: number, databaseTime: number): void {

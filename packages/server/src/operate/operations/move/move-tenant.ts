@@ -305,7 +305,6 @@ type StatusChange = {
   status: TenantRow['status']
   entry: ChainedEntry | undefined
   to: string
-  /** further metadata in the installation's log */
   told?: NonNullable<EntryNote['metadata']>
   noted: ReturnType<typeof noteInstallation>
 }

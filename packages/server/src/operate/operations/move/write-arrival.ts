@@ -55,7 +55,6 @@ export interface Arriving {
   tenant: TenantRow
   auditKey: AuditKey
   address?: string | undefined
-  /** the peppers of its API keys' digests */
   peppers?: StagedPeppers | undefined
   copied?: Position
   onProgress?: ((step: string) => void) | undefined
@@ -261,7 +260,6 @@ export async function signMove(
   return { key_change, key_changes }
 }
 
-/** The public key with which an installation signs, and which names it. */
 export function keyOf({ signingKey }: Services): string {
   return encodePublicKey(signingKey)
 }
