@@ -43,8 +43,8 @@ interface Part {
 }
 
 /**
- * Performs the other operations of a batch first, then its blind hashes, which do not count against the same room: in
- * parts of as many as one turn of the thread evaluates. A refusal of such a part refuses each of its operations.
+ * Performs the other operations of a batch first, then its blind hashes, which count against a bound of their own. Each
+ * part has as many blind hashes as one turn of the thread evaluates; its refusal refuses each of its operations.
  */
 async function performInParts(items: readonly Item[], request: Request, perform: Perform): Promise<wire.BatchResults> {
   const { others, turns } = divide(items)

@@ -1,9 +1,9 @@
 /**
- * Decides whether a call is admitted. The checks, in order; those of the operation itself follow.
+ * Decides whether a call is admitted. The checks in order, before those of the operation itself:
  *
- * Before the body is read, by `admitCall`:
- * 1. the API key is well formed, which names its tenant;
- * 2. it is one of that tenant, neither revoked nor expired: each failure gives the same refusal after the same time;
+ * Before the body is read, `admitCall` checks that
+ * 1. the API key, which names its tenant, is well formed;
+ * 2. it belongs to that tenant and is neither revoked nor expired; every failure gets one refusal, after the same time;
  * 3. the address is on the API key's list;
  * 4. the tenant is neither suspended nor moved elsewhere;
  * 5. the API key has the permissions of the call;
@@ -11,9 +11,9 @@
  * 7. there is room for the operations of a batch (work-gate.ts).
  * While the body arrives, and while a long answer is read: 8. there is room for it (work-gate.ts).
  *
- * With the body, by `performAdmitted`:
+ * With the body, `performAdmitted` checks that
  * 9. there is time for the operations of a batch (work-gate.ts), or a turn for blind hashes (blind-hashing.ts);
- * 10. 2 to 5 hold on the state that the operation decides on: only a refusal on the current state counts;
+ * 10. 2 to 5 hold on the state on which the operation decides: only a refusal on the current state counts;
  * 11. server mode is open to the tenant; a refusal of it is committed as an entry before the caller gets it.
  *
  * The committer checks that the tenant has no alarm, and that the queue and the tenant's quota have room.

@@ -1,4 +1,4 @@
-/** `eaas doctor`: checks the conditions of a start and of an audit. Writes nothing but one entry in the installation's log. */
+/** `eaas doctor`: checks what a start needs and what auditors ask about. Only the installation's log records the run. */
 import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
