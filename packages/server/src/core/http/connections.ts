@@ -192,7 +192,7 @@ export function beginHolding(request: FastifyRequest, holding: Holding): void {
 }
 
 /**
- * Sends the head of an answer that follows a 100 separately. While the previous answer on the connection is being sent,
+ * Sends the head of an answer by itself if a 100 precedes it. While the previous answer on the connection is being sent,
  * Node queues both, and puts a head whose body begins with bytes first: the 100 would then be inside the body.
  */
 export function continueInOrder(app: FastifyInstance): void {
