@@ -26,7 +26,7 @@ interface PageRow {
   page: ComponentType
 }
 
-// Pages that are rarely needed at once are loaded when they are shown.
+// Pages that are not needed at once are loaded when they are shown.
 const RightsPage = later(async () => (await import('./pages/rights.js')).RightsPage)
 const UsagePage = later(async () => (await import('./pages/usage.js')).UsagePage)
 const TenantsPage = later(async () => (await import('./pages/tenants.js')).TenantsPage)
@@ -153,7 +153,6 @@ function Help() {
   )
 }
 
-/** A page that is loaded when it is first shown. */
 function later(load: () => Promise<ComponentType>): ComponentType {
   const loaded = signal<ComponentType | undefined>(undefined)
   return () => {

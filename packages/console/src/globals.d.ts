@@ -1,4 +1,4 @@
-/** What the build puts into the scripts. */
+/** Set by the build. */
 declare const VERSION: string
 /** The text of the verifier's worker. */
 declare const WORKER_SCRIPT: string

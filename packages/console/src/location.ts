@@ -29,7 +29,7 @@ export function takeLinkKey(): string | undefined {
   return id
 }
 
-/** The URL of a page; undefined and empty parameters are left out. Keeps the choice of UTC. */
+/** The URL of a page; drops undefined and empty parameters, and keeps the choice of UTC. */
 export function linkTo(page: string, params: Readonly<Record<string, string | undefined>> = {}): string {
   const utc = place.value.params.get('utc') ?? undefined
   const given = Object.entries({ utc, ...params }).filter((pair): pair is [string, string] => Boolean(pair[1]))
@@ -37,7 +37,7 @@ export function linkTo(page: string, params: Readonly<Record<string, string | un
   return `#/${page}${query === '' ? '' : `?${query}`}`
 }
 
-/** The URL of the page that verifies exports, after any prefix of a proxy; with an entry to prove. */
+/** The URL of the page that verifies exports, after any prefix of a proxy, optionally with an entry to prove. */
 export function verifierUrl(entry?: number): string {
   return `${location.pathname.replace(/\/$/, '')}/verify${entry === undefined ? '' : `#entry=${entry}`}`
 }
@@ -46,7 +46,7 @@ export function goTo(page: string): void {
   location.hash = linkTo(page)
 }
 
-/** Changes parameters of the page that is shown, without a new step in the history. */
+/** Changes parameters of the current page, without a new step in the history. */
 export function setParams(changes: Readonly<Record<string, string | undefined>>): void {
   const { page, id, params } = place.value
   const all = { ...Object.fromEntries(params), ...changes }
@@ -55,7 +55,7 @@ export function setParams(changes: Readonly<Record<string, string | undefined>>)
   fragment.value = hash
 }
 
-/** A parameter of the page that is shown, '' if there is none. */
+/** A parameter of the current page, '' if missing. */
 export function param(name: string): string {
   return place.value.params.get(name) ?? ''
 }

@@ -5,5 +5,5 @@ import { signOut } from './session.js'
 
 const root = document.querySelector('#app')
 if (root) render(<App />, root)
-// Some browsers keep a page that is left, with its memory, and show it again.
+// Some browsers keep a page after it was left, with its memory, and show it again.
 addEventListener('pagehide', signOut)

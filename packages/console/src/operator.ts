@@ -1,13 +1,13 @@
-// The operator who is signed in, and the calls below /admin/v1, which the SDK does not have. The API key is in the
-// memory of this module alone.
+// The signed-in operator, and the calls below /admin/v1, which the SDK does not have. Only the memory of this module
+// has the API key.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ApiError } from '@eaas/sdk'
 import { signal } from '@preact/signals'
 
-/** What the API keys of operators begin with: the installation's id. */
+/** The beginning of operators' API keys, with the installation's id. */
 const OPERATORS_KEY = `eaas_sk_${INSTALLATION_ID.replaceAll('-', '')}_`
 const TIMEOUT_MS = 30_000
-const PAGE_TENANTS = 1_000 // tenants of one answer
+const PAGE_TENANTS = 1_000 // in one answer
 
 export interface OperatorsTenant {
   tenant_id: string
@@ -49,12 +49,12 @@ export function isOperatorsKey(apiKey: string): boolean {
   return apiKey.startsWith(OPERATORS_KEY)
 }
 
-/** Signs in. @throws ApiError if the server knows no such API key, or serves no operators */
+/** @throws ApiError if the server does not know the API key, or serves no operators */
 export async function signInAsOperator(baseUrl: string, apiKey: string): Promise<void> {
   if (!isSecureContext)
     throw new Error('An API key is sent over HTTPS, or on the machine itself. Open this page over HTTPS.')
   const send: Send = (path, change) => call({ baseUrl, apiKey }, path, change)
-  // The only call that writes no entry. An API key that may not make it is still an operator's.
+  // The only call that writes no entry. An API key without its permission is still an operator's.
   await send('/status').catch((error: unknown) => {
     if (!(error instanceof ApiError && error.problem === 'E_MISSING_PERMISSION')) throw error
   })
@@ -65,7 +65,7 @@ export function signOutOperator(): void {
   sender.value = undefined
 }
 
-/** Reads all tenants; `tampered` has the ids of tampered rows, which count as rows of a page too. */
+/** Reads all tenants; `tampered` has the ids of tampered rows, which also count as rows of a page. */
 export async function listTenants(): Promise<{ tenants: OperatorsTenant[]; tampered: string[] }> {
   const tenants: OperatorsTenant[] = []
   const tampered: string[] = []

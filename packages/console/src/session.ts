@@ -1,5 +1,5 @@
-// Who is signed in. The API key is in the client's memory alone: never in storage, in the URL, in the history or, after
-// the sign-in, in the document. Leaving or reloading the page signs out.
+// The signed-in user. Only the client's memory has the API key: never storage, the URL, the history or, after the
+// sign-in, the document. Leaving or reloading the page signs out.
 import { isUuid, readRecordedName } from '@eaas/protocol'
 import { type ApiKeyRecord, type Client, createClient, type Entry, isEaasError, type Key, type Tenant } from '@eaas/sdk'
 import { computed, signal } from '@preact/signals'
@@ -10,7 +10,7 @@ type Permission = ApiKeyRecord['permissions'][number]
 
 export interface Rights {
   own: ApiKeyRecord | undefined // its record; undefined if it may not list API keys
-  /** undefined if only a call would tell */
+  /** undefined if only a call would show it */
   may(permission: Permission): boolean | undefined
 }
 
@@ -18,7 +18,7 @@ export interface Session {
   eaas: Client
   rights: Rights
   tenant: Tenant | undefined // undefined without keys:read
-  /** revokes the API key that a link made for this session; undefined of one that was pasted, which others may use */
+  /** revokes the API key that a link created for this session; undefined for a pasted one, which others may use */
   revoke: (() => Promise<void>) | undefined
 }
 
@@ -29,14 +29,14 @@ export const apiKeys = signal<readonly ApiKeyRecord[]>([])
 const loggedNames = signal<ReadonlyMap<string, { name: string; entry_id: number }>>(new Map())
 const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [id, name])))
 
-const PAGE_KEYS = 200 // keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile
+const PAGE_KEYS = 200 // in one call: parsed in a few milliseconds, so that the page stays responsive
 
-/** Why the API key of the session that ended last was not revoked; undefined if it was, or was to stay. */
+/** Why the API key of the last session was not revoked; undefined if it was, or was meant to stay. */
 export const endProblem = signal<Error | undefined>(undefined)
 
 const REVOKE_TIMEOUT_MS = 10_000
 
-const SESSION_MS = 3_600_000 // how long a session lasts after its link was made
+const SESSION_MS = 3_600_000 // from the creation of its link
 const LINK_USED = 'This link was used, or has expired. Make another one: eaas console --help.'
 
 /** The service that serves this page, with any path prefix of a proxy. */
@@ -45,8 +45,8 @@ function findBaseUrl(pathname: string): string {
 }
 
 /**
- * Signs in, which ends the session before. `isOfLink` says that the API key was made for this session alone.
- * @throws EaasError if the service knows no such API key, or cannot be reached
+ * Signs in, after ending the previous session. `isOfLink`: the API key was created only for this session.
+ * @throws EaasError if the service does not know the API key, or cannot be reached
  */
 export async function signIn(apiKey: string, { isOfLink } = { isOfLink: false }): Promise<void> {
   const baseUrl = findBaseUrl(location.pathname)
@@ -58,7 +58,7 @@ export async function signIn(apiKey: string, { isOfLink } = { isOfLink: false })
   const listed = await ifAllowed(eaas.apiKeys.list())
   const tenant = await ifAllowed(eaas.tenant())
   const own = findOwn(listed?.api_keys, apiKey)
-  // Without both, the API key may be one that does nothing but read the log.
+  // Without these two, the API key may be one that can only read the log.
   const mayReadLog = own || listed ? undefined : (await ifAllowed(eaas.audit.list({ limit: 1 }))) !== undefined
   const known: Partial<Record<Permission, boolean>> = {
     'api_keys:read': listed !== undefined,
@@ -70,24 +70,24 @@ export async function signIn(apiKey: string, { isOfLink } = { isOfLink: false })
   apiKeys.value = listed?.api_keys ?? []
   const revoke = isOfLink ? () => revokeSelf(baseUrl, apiKey) : undefined
   session.value = { eaas, tenant, rights: { own, may }, revoke }
-  // The page that shows the keys says why they could not be read.
+  // The page that shows the keys reports the error.
   if (tenant) loadKeys().catch(() => undefined)
 }
 
-/** The API key of a link that was opened, and is not accepted yet: whoever is signed in stays so. */
+/** The API key of an opened link that is not yet accepted. Until then, the current session stays. */
 export const offeredKey = signal<string | undefined>(undefined)
 
 export interface Offer {
   tenant: Tenant | undefined // undefined without keys:read
   permissions: readonly Permission[] // those of the session
   /**
-   * Exchanges the API key of the link for another one that expires an hour after the link was made, and revokes it, so
-   * that the copy in the browser's history is worth nothing; then signs in. @throws Error if the link was used
+   * Exchanges the API key of the link for another one, which expires an hour after the link was created. Revokes the
+   * former, so that the copy in the browser's history is worthless, then signs in. @throws Error if the link was used
    */
   accept(): Promise<void>
 }
 
-/** Reads where a link that `eaas console` printed leads; changes nothing. @throws Error if the link was used */
+/** Reads what a link of `eaas console` signs in to; changes nothing. @throws Error if the link was used */
 export async function readLink(apiKey: string): Promise<Offer> {
   const baseUrl = findBaseUrl(location.pathname)
   const eaas = createClient({ baseUrl, apiKey, retries: 1 })
@@ -96,13 +96,13 @@ export async function readLink(apiKey: string): Promise<Offer> {
     if (!own) throw new Error(LINK_USED)
     const tenant = await ifAllowed(eaas.tenant())
     const permissions = own.permissions.filter((permission) => permission !== 'api_keys:manage')
-    // By the server's clock: that of a browser may be wrong.
+    // By the server's clock, since the browser's may be wrong.
     const expires_at = new Date(Date.parse(own.created_at) + SESSION_MS).toISOString()
     const accept = () =>
       ofLink(async () => {
         const made = await eaas.apiKeys.create({ name: own.name, permissions, expires_at })
         try {
-          await eaas.apiKeys.revoke(own.id) // fails if another browser was faster: then that one has the session
+          await eaas.apiKeys.revoke(own.id) // fails if another browser was faster, which then has the session
           await signIn(made.secret, { isOfLink: true })
         } catch (error) {
           endApiKey(made, () => revokeSelf(baseUrl, made.secret))
@@ -124,7 +124,7 @@ async function ofLink<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Signs out at once, whatever becomes of the revocation; `endProblem` says if that failed. */
+/** Signs out at once, even if the revocation fails, which `endProblem` then reports. */
 export function signOut(): void {
   signOutOperator()
   endSession()
@@ -141,7 +141,7 @@ function endSession(): void {
   loggedNames.value = new Map()
 }
 
-/** Revokes the API key of a session that ended, or did not begin. */
+/** Revokes the API key of a session that has ended, or failed to begin. */
 function endApiKey(own: ApiKeyRecord | undefined, revoke: () => Promise<void>): void {
   endProblem.value = undefined
   revoke().catch((cause: unknown) => {
@@ -149,7 +149,7 @@ function endApiKey(own: ApiKeyRecord | undefined, revoke: () => Promise<void>): 
   })
 }
 
-/** Revokes an API key with itself, also while the page is left. One that is refused as no valid one needs that no more. */
+/** Revokes an API key with itself, even while the page is being left. An invalid API key needs no revocation. */
 async function revokeSelf(baseUrl: string, apiKey: string): Promise<void> {
   const response = await fetch(`${baseUrl.replace(/\/$/, '')}/v1/api-keys/self`, {
     method: 'DELETE',
@@ -176,17 +176,17 @@ export function client(): Client {
   return session.value.eaas
 }
 
-/** Whether a control for this is shown: if it is not known, the service decides when it is used. */
+/** Whether to show a control. If the permission is unknown, the service decides when the control is used. */
 export function mayTry(permission: Permission): boolean {
   return session.value?.rights.may(permission) !== false
 }
 
-/** Keys that calls returned since the reading of the list began: the list may have them as they were before. */
+/** Keys that calls returned since the reading of the list began, since the list may have their earlier state. */
 const kept = new Map<string, Key>()
 
 let keysLoad = Promise.resolve()
 
-/** Reads all keys, in pages; a list that is shown stays until all are read. Callers meanwhile share one reading, and its error. */
+/** Reads all keys, in pages; the shown list stays until all are read. Concurrent callers share one reading, and its error. */
 export async function loadKeys(): Promise<void> {
   const current = session.value
   if (!current) return
@@ -220,7 +220,7 @@ export function keepKey(key: Key): void {
 
 let apiKeyLists = 0
 
-/** Reads all API keys. Of lists that are read at the same time, the one requested last counts. */
+/** Reads all API keys. Of concurrent requests, the latest one counts. */
 export async function loadApiKeys(): Promise<void> {
   apiKeyLists += 1
   const asked = apiKeyLists
@@ -229,8 +229,8 @@ export async function loadApiKeys(): Promise<void> {
 }
 
 /**
- * Returns the id of the key of this name if the list of keys has it, otherwise the text itself. Callers who may create
- * keys choose names, and one may look like the id of another key, or like a folder, so these are never read as names.
+ * Returns the id of the key with this name if the list of keys has it, otherwise the text itself. Callers who may
+ * create keys choose names, and one may look like a key's id or a folder, so such texts are never read as names.
  */
 export function findKeyId(text: string): string {
   if (isUuid(text) || text.endsWith('/*')) return text
@@ -241,7 +241,7 @@ export function nameOf(id: string): string | undefined {
   return keys.value.get(id)?.name ?? apiKeyNames.value.get(id) ?? loggedNames.value.get(id)?.name
 }
 
-/** Takes names from entries of the log, for users who may read only that; the newest entry counts. */
+/** Learns names from entries of the log, for users who may read only that; the newest entry counts. */
 export function learnNames(entries: readonly Entry[]): void {
   const learned = new Map<string, { name: string; entry_id: number }>()
   for (const entry of entries) {
@@ -250,7 +250,7 @@ export function learnNames(entries: readonly Entry[]): void {
     const known = learned.get(id) ?? loggedNames.value.get(id)
     if ((known?.entry_id ?? 0) < entry.id) learned.set(id, { name, entry_id: entry.id })
   }
-  // Otherwise each name that is shown would be rendered again.
+  // Otherwise each shown name would be rendered again.
   if (learned.size > 0) loggedNames.value = new Map([...loggedNames.value, ...learned])
 }
 
@@ -263,7 +263,7 @@ async function ifAllowed<T>(call: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Finds the record of the API key by its prefix; undefined if two have the same. */
+/** Finds the record of the API key by its prefix; undefined if two records have the same prefix. */
 function findOwn(list: readonly ApiKeyRecord[] | undefined, apiKey: string): ApiKeyRecord | undefined {
   const found = list?.filter(({ prefix, status }) => apiKey.startsWith(prefix) && status === 'active') ?? []
   return found.length === 1 ? found[0] : undefined

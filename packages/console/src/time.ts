@@ -17,7 +17,7 @@ export function describeAge(time: string, now: number): string {
   return relative.format(Math.round(seconds / found[0]), found[1])
 }
 
-/** `2026-05-03 14:07:09.120 UTC`, or in the zone of the reader. */
+/** `2026-05-03 14:07:09.120 UTC`, or the same in the reader's zone. */
 export function writeExact(time: string, isUtc: boolean): string {
   if (isUtc) return `${time.slice(0, 10)} ${time.slice(11, 23)} UTC`
   const date = new Date(time)
@@ -28,7 +28,7 @@ export function writeExact(time: string, isUtc: boolean): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone}`
 }
 
-/** Reads a day, or a day and time, as UTC; returns RFC 3339 or undefined. A day alone means its beginning or end. */
+/** Reads a day, or a day and time, in UTC; returns RFC 3339 or undefined. A day alone means its beginning or end. */
 export function readTime(text: string, edge: 'begin' | 'end'): string | undefined {
   const [, day, time] = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?$/.exec(text.trim()) ?? []
   if (day === undefined) return undefined

@@ -1,2 +1,2 @@
-/** The database driver. A bundle or a test run that has the plugin of patch.ts gets it with the changes in `patches`. */
+/** The database driver. Bundles and test runs with the plugin of patch.ts get it with the changes in `patches`. */
 export { default } from 'postgres'

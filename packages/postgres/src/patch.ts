@@ -1,15 +1,14 @@
-// Applies the changes to the database driver while it is bundled: each .diff in the folder `patches` changes the pinned release of postgres.js,
-// and says why, with the upstream issue and the test that fails without it. Numbers of issues and pull requests are those of
-// https://github.com/porsager/postgres. A change is dropped with the first release that contains the fix.
+// Patches the database driver while it is bundled. Each .diff in the folder `patches` changes the pinned release of
+// postgres.js, and says why, with the upstream issue and the test that fails without it. Numbers of issues and pull
+// requests are those of https://github.com/porsager/postgres. The first release that contains a fix replaces its .diff.
 import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { Plugin } from 'esbuild'
 
 const FOLDER = new URL('../patches/', import.meta.url)
-/** The driver's files that are patched. */
 export const PATCHED_FILES = /[\\/]postgres[\\/]src[\\/](connection|index|query)\.js$/
 
-/** A run of lines of the driver, and what replaces it. */
+/** A run of lines of the driver, and its replacement. */
 interface Hunk {
   diff: string
   /** as the diff names it: `src/index.js` */
@@ -18,12 +17,11 @@ interface Hunk {
   replacement: string
 }
 
-/** The diffs in the order in which they apply. */
 const hunks = readdirSync(FOLDER)
   .sort()
   .flatMap((diff) => readHunks(diff, readFileSync(new URL(diff, FOLDER), 'utf8')))
 
-/** Reads the hunks of a unified diff; text before the first `---` is ignored. */
+/** Reads the hunks of a unified diff; ignores text before the first `---`. */
 function readHunks(diff: string, text: string): Hunk[] {
   return text.split(/^--- a\//m).flatMap((part, at) => {
     const [file = '', ...rest] = part.split('\n')
@@ -45,7 +43,7 @@ function readHunks(diff: string, text: string): Hunk[] {
   })
 }
 
-/** Patches the text of one of the driver's files. @throws if a diff does not fit the text, which is then of another release */
+/** Patches the text of one of the driver's files. @throws if a diff does not fit, as for a text of another release */
 export function patchPostgres(text: string, path: string): string {
   const own = hunks.filter(({ file }) => path.replaceAll('\\', '/').endsWith(file))
   return own.reduce((rest, { diff, found, replacement }) => {

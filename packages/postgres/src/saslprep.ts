@@ -1,29 +1,29 @@
 /** SASLprep (RFC 4013) of passwords as PostgreSQL does it on both sides of SCRAM (its `pg_saslprep`). */
 
-/** Table C.1.2 of RFC 3454. PostgreSQL maps U+200B, which is in both tables, to a blank. */
+/** Table C.1.2 of RFC 3454, with U+200B, which is also in B.1: PostgreSQL maps it to a blank. */
 const OTHER_SPACES = /[\u{a0}\u{1680}\u{2000}-\u{200b}\u{202f}\u{205f}\u{3000}]/gu
 /** Table B.1: commonly mapped to nothing. Alternatives, since a class of them would hold joiners. */
 const NOTHING = /\u{ad}|\u{34f}|\u{1806}|[\u{180b}-\u{180d}]|\u{200c}|\u{200d}|\u{2060}|[\u{fe00}-\u{fe0f}]|\u{feff}/gu
 // biome-ignore lint/suspicious/noControlCharactersInRegex: ASCII has them
 const ASCII = /^[\u{0}-\u{7f}]*$/u
 
-/** The password that is hashed: unchanged where RFC 4013 would refuse it, as PostgreSQL then hashes what was typed. */
+/** The password to hash. It is unchanged if RFC 4013 would refuse it, since PostgreSQL then hashes it as typed. */
 export function saslPrep(password: string): string {
   if (ASCII.test(password)) return password
   const mapped = password.replace(OTHER_SPACES, ' ').replace(NOTHING, '')
-  // RFC 4013 has the result of NFKC checked; PostgreSQL checks what goes into it.
+  // RFC 4013 checks the result of NFKC; PostgreSQL checks the text before that.
   return mapped === '' || PROHIBITED.test(mapped) || mixesDirections(mapped) ? password : mapped.normalize('NFKC')
 }
 
-/** RFC 3454 6: a text with a letter from right to left has no other letters, and begins and ends with such a letter. */
+/** RFC 3454 6: a text with a right-to-left letter has no left-to-right ones, and begins and ends with a right-to-left one. */
 function mixesDirections(text: string): boolean {
   if (!RIGHT_TO_LEFT.test(text)) return false
   const characters = [...text]
   return LEFT_TO_RIGHT.test(text) || ![characters[0], characters.at(-1)].every((end = '') => RIGHT_TO_LEFT.test(end))
 }
 
-// Tables of RFC 3454 (stringprep, Unicode 3.2), made with Python's module `stringprep`. Each range is the gap since the
-// one before and, where it has more than one code point, how many follow its first; both in base 36.
+// Tables of RFC 3454 (stringprep, Unicode 3.2), made with Python's module `stringprep`. Each range is its distance from
+// the previous one and, if it has several code points, the number after its first; both in base 36.
 
 /** RFC 4013 2.3 and 2.5: tables C.1.2, C.2 to C.9, and A.1, the code points that Unicode 3.2 does not assign. */
 const PROHIBITED = readRanges(`
@@ -41,12 +41,12 @@ const PROHIBITED = readRanges(`
   7-ls v 4-b r-50 12-1 12-148h 6u-9 13-2 21-7 2r-f5 2d 1z 2-1 1-1 2-1 4 c 1 4 2 1t 4-1 8 7 s 4 5 1-2 7 9e-3 82-3
   1e-7wf wyf-g14 f2-jp41`)
 
-/** Table D.1: letters written from right to left. */
+/** Table D.1: right-to-left letters. */
 const RIGHT_TO_LEFT = readRanges(`
   14u 1 2 c-q 5-4 12 3 1-p 5-a y-2 1-2s 7 7-1 j-4 1-d 2 1-q 2b-11 b 4t9 179p 1-9 1-c 1-4 1 1-1 1-1 1-2z x-a2 i-1r
   2-1h 14-c 37-4 1-3q`)
 
-/** Table D.2: letters written from left to right. */
+/** Table D.2: left-to-right letters. */
 const LEFT_TO_RIGHT = readRanges(`
   1t-p 6-p 1b a 4 5-m 1-u 1-88 1-h s-2l 2-8 2-6 e-1 e-4 9 3v b 1-2 1 1-j 1-17 1-11 a-3m 7-1w 1-11 2-1 6-f x-11 2-6
   1-12 1 op 1-1g 3-3 8-3 3 7-9 2-c h-1 1-7 2-1 2-l 1-6 1 3-3 4-2 6-1 2-1 a 4-1 1-2 4-b 2-6 a-5 4-1 2-l 1-6 1-1 1-1
@@ -62,7 +62,7 @@ const LEFT_TO_RIGHT = readRanges(`
   2-5 2-2 mb-u 1-3 c-q 51-11 2-11 148i-6t a-12 3-1o 3-8 g-1 7-t 4-1b f6-2c 1-1y 1-1 2 2-1 2-3 1-b 1 1-3 1-1 1-1s
   1-3 2-7 1-6 1-r 1-3 1-4 1 3-6 1-9d 4-81 7xy-wye g15-f1 gvz6-1ekd 2-1ekd`)
 
-/** Compiles ranges to an expression that finds a character of them. */
+/** Compiles ranges to an expression that finds a character in them. */
 function readRanges(text: string): RegExp {
   let next = 0
   const classes = text

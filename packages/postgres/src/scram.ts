@@ -1,6 +1,6 @@
 /**
- * Logins by SCRAM as libpq makes them: the password by SASLprep, and the login bound to the connection's certificate
- * (RFC 5802 6, RFC 5929 4.1). The database then proves that it holds that certificate, so nobody passes a login on.
+ * Logins by SCRAM as libpq makes them: the password by SASLprep, and the login bound to the connection's certificate (RFC 5802
+ * 6, RFC 5929 4.1). The database then proves that it has that certificate, so an attacker in between cannot relay a login.
  */
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
@@ -12,15 +12,15 @@ export type ChannelBinding = 'disable' | 'prefer' | 'require'
 
 /** For the patched driver (23-scram-as-in-libpq.diff). */
 export interface Scram {
-  /** what is hashed for a password; other methods send it as it is */
+  /** returns what to hash for a password; other methods send the password itself */
   prepare: (password: string) => string
-  /** chooses how the login begins, of the mechanisms that the database offers */
+  /** chooses the beginning of the login from the mechanisms that the database offers */
   bind: (socket: Socket, mechanisms: readonly string[]) => Binding
-  /** refuses a login without SCRAM, or whose end did not prove the binding, if it is required */
+  /** if a binding is required, refuses a login without SCRAM, or one whose end did not prove the binding */
   assertBound: () => void
 }
 
-/** What the first message of SCRAM names, and the bytes that the second one repeats (RFC 5802 7). */
+/** The mechanism and header of SCRAM's first message, and the bytes that the second one repeats (RFC 5802 7). */
 interface Binding {
   mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-256-PLUS'
   /** `n`: this side binds nothing; `y`: it would, but the database offers no way; `p`: bound */
@@ -31,7 +31,7 @@ interface Binding {
 const PLUS = 'SCRAM-SHA-256-PLUS'
 const UNBOUND = { mechanism: 'SCRAM-SHA-256', data: new Uint8Array() } as const
 
-/** The functions throw Error (NO_CHANNEL_BINDING) if the binding is required and cannot be done. */
+/** The functions throw Error (NO_CHANNEL_BINDING) if the binding is required and impossible. */
 export function createScram(mode: ChannelBinding): Scram {
   return {
     prepare: saslPrep,
@@ -66,7 +66,7 @@ function unbound(why: string): Error {
   return Object.assign(error, { code: 'NO_CHANNEL_BINDING' })
 }
 
-/** Algorithms of signatures, in hexadecimal DER, and their hashes. MD5 and SHA-1 count as SHA-256 (RFC 5929 4.1). */
+/** Algorithms of signatures, as hexadecimal DER, and their hashes. MD5 and SHA-1 count as SHA-256 (RFC 5929 4.1). */
 const HASHES: readonly (readonly [RegExp, string])[] = [
   [/^06092a864886f70d0101(?:04|05|0b)/, 'sha256'], // RSA
   [/^06092a864886f70d01010c/, 'sha384'],
@@ -83,7 +83,7 @@ const HASHES: readonly (readonly [RegExp, string])[] = [
   [/^06092a864886f70d01010a30..a0..30..0609608648016503040204/, 'sha224'],
 ]
 
-/** The hash of a certificate's signature; undefined for one that has none. */
+/** The hash of a certificate's signature; undefined for a signature without one. */
 function findHash(certificate: Uint8Array): string | undefined {
   const body = contentsAt(certificate, 0)
   const algorithm = contentsAt(certificate, contentsAt(certificate, body.start).end)
@@ -94,7 +94,7 @@ function findHash(certificate: Uint8Array): string | undefined {
 /** Where the contents of the DER element at an offset begin and end. */
 function contentsAt(der: Uint8Array, offset: number): { start: number; end: number } {
   const first = der[offset + 1] ?? 0
-  const more = first < 0x80 ? 0 : first & 0x7f // bytes of a long length
+  const more = first < 0x80 ? 0 : first & 0x7f // the bytes of a long length
   const start = offset + 2 + more
   const length = more === 0 ? first : der.subarray(offset + 2, start).reduce((sum, byte) => sum * 256 + byte, 0)
   return { start, end: start + length }

@@ -4,7 +4,7 @@ const BYTE = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 const V4 = `${BYTE}(?:\\.${BYTE}){3}`
 const GROUP = '[0-9A-Fa-f]{1,4}'
 const LAST = `(?:${GROUP}:${GROUP}|${V4})`
-/** RFC 4291 section 2.2, without zones: what stands for at least one group is `::`. */
+/** RFC 4291 section 2.2, without zones; `::` stands for at least one group. */
 const V6 = [
   `(?:${GROUP}:){6}${LAST}`,
   ...[5, 4, 3, 2, 1, 0].map((after) => `${upTo(5 - after)}::(?:${GROUP}:){${after}}${LAST}`),
@@ -12,11 +12,11 @@ const V6 = [
   `${upTo(7)}::`,
 ].join('|')
 
-/** What may be on a list. The OpenAPI document has the same pattern. */
+/** A valid entry. The OpenAPI document has the same pattern. */
 export const ADDRESS_RANGE = new RegExp(
   `^(?:${V4}(?:/(?:3[0-2]|[12]?[0-9]))?|(?:${V6})(?:/(?:12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`,
 )
-/** What may not be: with ::ffff:10.0.0.1/8 a user means 10.0.0.0/8, but would allow a 256th of all IPv6 addresses. */
+/** Invalid: by ::ffff:10.0.0.1/8 a user means 10.0.0.0/8, but it would allow a 256th of all IPv6 addresses. */
 export const AROUND_MAPPED = new RegExp(
   `^(?:(?:(?:0{1,4}:){5}|(?:0{1,4}(?::0{1,4})*)?::(?:0{1,4}:)*)[Ff]{4}:${LAST}|(?:0{1,4}:){5}[Ff]{4}:(?::(?:${GROUP})?|${GROUP}::))/(?:[1-8]?[0-9]|9[0-5])$`,
 )
@@ -29,7 +29,7 @@ function upTo(groups: number): string {
 
 /**
  * Reads an address or a range; undefined for other text. Clears the bits beyond the prefix, so that the text shows what
- * is allowed: `10.0.0.5/8` becomes `10.0.0.0/8`, as does the mapped `::ffff:10.0.0.0/104`.
+ * it allows: `10.0.0.5/8` becomes `10.0.0.0/8`, as does the mapped `::ffff:10.0.0.0/104`.
  */
 export function readAddressRange(text: string): string | undefined {
   if (!ADDRESS_RANGE.test(text) || AROUND_MAPPED.test(text)) return undefined

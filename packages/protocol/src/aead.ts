@@ -7,7 +7,7 @@ export const KEY_BYTES = 32
 export const IV_BYTES = 12
 export const TAG_BYTES = 16
 
-/** Thrown when sealed bytes do not open: altered, or of another key or AAD. The error never says which. */
+/** Thrown when sealed bytes do not open: altered, or for another key or AAD. The error never says which. */
 export class OpenError extends Error {
   override readonly name = 'OpenError'
   constructor() {
@@ -23,12 +23,12 @@ export interface Aead {
   open(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array
 }
 
-/** Refuses a key of zeros, which anyone could open with: the caller zeroed it before its use. @throws FormatError */
+/** Refuses a key of zeros, with which anyone could open: the caller zeroed it before its use. @throws FormatError */
 export function assertNotZero(key: Uint8Array): void {
   if (isZero(key)) throw new FormatError('key must not be all zeros: it was zeroed before its use')
 }
 
-/** In a time that depends on the number of bytes only. */
+/** Its time depends only on the number of bytes. */
 export function isZero(bytes: Uint8Array): boolean {
   let bits = 0
   for (let at = 0; at < bytes.length; at++) bits |= bytes[at] ?? 0

@@ -1,4 +1,4 @@
-/** What an API key is limited to, apart from its permissions: keys, budgets and addresses. Pure. */
+/** The limits of an API key apart from its permissions: keys, budgets and addresses. Pure. */
 import { encodeUtf8 } from './bytes.js'
 import type { LogAction } from './entry-names.js'
 import { MAX_LISTED_KEYS_BYTES } from './limits.js'
@@ -8,7 +8,7 @@ export type KeyList = readonly string[] | null
 
 export interface ListedKey {
   key_id: string
-  /** undefined if it is not known, as for a key whose creation was not read */
+  /** undefined if unknown, as for a key whose creation was not read */
   folder: string | undefined
 }
 
@@ -23,7 +23,7 @@ export interface KeyListParts {
   folders: readonly string[]
 }
 
-// A list is parsed once while its API key is in memory.
+// Parses a list once while its API key is in memory.
 const parts = new WeakMap<readonly string[], KeyListParts>()
 
 export function partsOf(list: readonly string[]): KeyListParts {
@@ -38,7 +38,7 @@ export function partsOf(list: readonly string[]): KeyListParts {
   return made
 }
 
-/** Whether a key is on the list. A key whose folder is not known is on it if the list has folders. */
+/** Whether a key is on the list. A key with an unknown folder is on it if the list has folders. */
 export function isListed(list: KeyList, { key_id, folder }: ListedKey): boolean {
   if (list === null) return true
   const { ids, folders } = partsOf(list)
@@ -63,7 +63,7 @@ export function writeKeyList(list: readonly string[]): string {
   return JSON.stringify([...list].sort())
 }
 
-/** Reads the list that an entry states, which is null if it states none; undefined if the text is not a list. */
+/** Reads the list that an entry states: null if it states none, undefined if the text is not a list. */
 export function readKeyList(text: unknown): KeyList | undefined {
   if (text === undefined) return null
   try {
@@ -74,12 +74,12 @@ export function readKeyList(text: unknown): KeyList | undefined {
   }
 }
 
-/** Whether a list is short enough for an entry of the log to hold it twice: before a change and after it. */
+/** Whether an entry of the log can hold the list twice, before a change and after it. */
 export function isRecordable(list: readonly string[]): boolean {
   return encodeUtf8(JSON.stringify(writeKeyList(list))).length <= MAX_LISTED_KEYS_BYTES
 }
 
-/** Unwraps include values that server mode decrypts, and index secrets. */
+/** Unwraps include index secrets, and values that server mode decrypts. */
 export const BUDGET_KINDS = ['unwrap', 'hash'] as const
 export type BudgetKind = (typeof BUDGET_KINDS)[number]
 /** The actions that count as an unwrap: each hands out a secret or a value. */
@@ -87,7 +87,7 @@ export const COUNTED_AS_UNWRAP: readonly LogAction[] = ['key.unwrap', 'decrypt',
 export const BUDGET_WINDOWS = ['minute', 'day'] as const
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number]
 
-/** How many in each window; an absent member means no limit. */
+/** How many uses each window allows; an absent member means no limit. */
 export interface Budget {
   per_minute?: number | undefined
   per_day?: number | undefined
@@ -104,13 +104,13 @@ export function limitsSomething(budgets: Budgets): boolean {
   return BUDGET_KINDS.some((kind) => Object.values(budgets[kind] ?? {}).some((limit) => limit !== undefined))
 }
 
-/** As rows and entries record them (row-mac.md 1): JSON whose members are sorted. */
+/** The form in rows and entries (row-mac.md 1): JSON with sorted members. */
 export function writeBudgets({ unwrap, hash, when_over }: Budgets): string {
   const sorted = (budget: Budget | undefined) => budget && { per_day: budget.per_day, per_minute: budget.per_minute }
   return JSON.stringify({ hash: sorted(hash), unwrap: sorted(unwrap), when_over })
 }
 
-// A row's budgets are read once while its API key is in memory; their texts are few.
+// Reads a row's budgets once while its API key is in memory; few different texts exist.
 const read = new Map<string, Budgets>()
 const MOST_READ = 1_000
 
@@ -124,14 +124,14 @@ export function readBudgets(text: string): Budgets {
   return budgets
 }
 
-/** What limits the use of an API key apart from its permissions and keys; null and an empty list are no limit. */
+/** The limits of an API key's use apart from its permissions and keys; null and an empty list mean no limit. */
 export interface UseLimits {
   readonly expires_at: string | null
   readonly allowed_ips: readonly string[]
   readonly budgets: string | null
 }
 
-/** Whether an API key may be used more widely under other limits: a caller who loosens them grants what it may do. */
+/** Whether new limits allow wider use of an API key: a caller who loosens them grants the API key's rights. */
 export function loosens(before: UseLimits, after: UseLimits): boolean {
   const { expires_at, allowed_ips, budgets } = before
   const lasts = expires_at !== null && (after.expires_at === null || after.expires_at > expires_at)

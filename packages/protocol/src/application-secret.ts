@@ -1,4 +1,4 @@
-/** The application's secret (application-secret.md), mixed into the keys that come from a DEK; and that of an index. */
+/** The application's secret (application-secret.md), mixed into the keys derived from a DEK, and the secret of an index. */
 import { concatBytes, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 
 export const APPLICATION_SECRET_BYTES = 32
@@ -13,12 +13,12 @@ export function mixedKeyInfo(keyId: string): Uint8Array {
   return concatBytes(encodeUtf8('eaas/application-secret/v1'), new Uint8Array(1), uuidBytes(keyId))
 }
 
-/** The member that says that a secret is needed, for the JSON of an envelope and the header of a stream. */
+/** The member that says that a secret is needed, for an envelope's JSON and a stream's header. */
 export function secretMember({ needsSecret }: SecretFlag): { application_secret?: true } {
   return needsSecret ? { application_secret: true } : {}
 }
 
-/** Reads that member. @throws FormatError when it is there and not true */
+/** Reads that member. @throws FormatError if it exists and is not true */
 export function readSecretFlag({ application_secret: flag }: { application_secret?: unknown }): SecretFlag {
   if (flag === undefined) return {}
   if (flag === true) return { needsSecret: true }

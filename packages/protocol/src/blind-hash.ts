@@ -1,4 +1,4 @@
-/** The blind hash, which client and service compute together (blind-hash.md). Not in index.ts: loaded when used. */
+/** The blind hash, which client and service compute together (blind-hash.md). Not in index.ts, so that it loads on use. */
 import { ristretto255, ristretto255_oprf } from '@noble/curves/ed25519.js'
 import { encodeUtf8, FormatError } from './bytes.js'
 
@@ -15,30 +15,30 @@ export interface BlindHashKeys {
   publicKey: Uint8Array
 }
 
-/** Derives the pair of keys from the hash key of a key, 32 bytes (blind-hash.md 2). The caller zeroes `secretKey`. */
+/** Derives the two keys from the hash key of a key, 32 bytes (blind-hash.md 2). The caller zeroes `secretKey`. */
 export function deriveBlindHashKeys(hashKey: Uint8Array): BlindHashKeys {
   return voprf.deriveKeyPair(hashKey, KEY_INFO)
 }
 
-/** A value with what the client keeps until the answer: `blind` is secret, `blinded` is sent. */
+/** A blinded value, for the client to keep until the answer: `blind` is secret, `blinded` is sent. */
 export interface BlindedValue {
   input: Uint8Array
   blind: Uint8Array
   blinded: Uint8Array
 }
 
-/** Blinds a value of at most 65,535 bytes: `blinded` says nothing about it (blind-hash.md 3). */
+/** Blinds a value of at most 65,535 bytes: `blinded` reveals nothing about it (blind-hash.md 3). */
 export function blindValue(input: Uint8Array, random?: Random): BlindedValue {
   return { input, ...voprf.blind(input, random) }
 }
 
-/** An element for each, in order, and one proof for all. */
+/** An element for each blinded value, in order, and one proof for all. */
 export interface Evaluated {
   elements: Uint8Array[]
   proof: Uint8Array
 }
 
-/** Thrown for an element that is no canonical encoding, or the identity (blind-hash.md 4). */
+/** Thrown for an element that is not a canonical encoding, or is the identity (blind-hash.md 4). */
 export class ElementError extends FormatError {
   constructor(readonly at: number) {
     super(`element ${at} is not one of ristretto255, or is the identity`)
@@ -68,7 +68,7 @@ function isElement(bytes: Uint8Array): boolean {
   }
 }
 
-/** Checks the proof, and makes each value's hash, 64 bytes (blind-hash.md 5). @throws FormatError if it is false */
+/** Checks the proof and returns each value's hash, 64 bytes (blind-hash.md 5). @throws FormatError if the proof is false */
 export function finalizeBlinded(
   values: readonly BlindedValue[],
   { elements, proof }: Evaluated,
@@ -83,7 +83,7 @@ export function finalizeBlinded(
   }
 }
 
-/** Computes the hash of a value with the secret key alone, as the two together do (blind-hash.md 6). */
+/** Computes the hash of a value with the secret key alone; equals that of the two parties (blind-hash.md 6). */
 export function computeBlindHash({ secretKey }: Pick<BlindHashKeys, 'secretKey'>, input: Uint8Array): Uint8Array {
   return (voprf as typeof voprf & Evaluating).evaluate(secretKey, input)
 }

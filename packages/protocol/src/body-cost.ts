@@ -1,6 +1,6 @@
-/** Bounds what a body costs that arrives in pieces: how many pieces, and the memory that calls hold. */
+/** Bounds the cost of a body that arrives in pieces: their number, and the memory that calls hold. */
 
-/** Most pieces of one body. Both ends send kilobytes in one; clients that send JSON token by token need 30 a call. */
+/** For one body. Both ends send kilobytes in a piece; clients that send JSON token by token need 30 for a call. */
 export const MAX_PIECES = 16_384
 export const TOO_MANY_PIECES = `the body arrived in more than ${MAX_PIECES} pieces: send larger chunks`
 
@@ -12,7 +12,7 @@ export function createPieceCount(): () => boolean {
 
 export type CollectedBytes = ReturnType<typeof collectBytes>
 
-/** Collects bytes in one array that grows, however small the pieces are. Zeroes each that it outgrows. */
+/** Collects bytes in one growing array, however small the pieces are. Zeroes each array that it outgrows. */
 export function collectBytes() {
   let collected = new Uint8Array(0)
   let length = 0
@@ -28,9 +28,9 @@ export function collectBytes() {
       collected.set(bytes, length)
       length = needed
     },
-    /** Not copied: more must not be added while they are used. */
+    /** Not a copy: add nothing while it is used. */
     bytes: () => collected.subarray(0, length),
-    /** Zeroes what was collected, which may hold a DEK, and begins again. */
+    /** Zeroes the collected bytes, which may contain a DEK, and begins again. */
     clear() {
       collected.fill(0)
       length = 0
@@ -39,17 +39,17 @@ export function collectBytes() {
 }
 
 export interface Holding {
-  /** Holds more. @throws what `refuse` makes, if there is no room for it */
+  /** Holds more. @throws the error of `refuse` if there is no room for it */
   take(bytes: number): void
-  /** Holds more, whether or not there is room: for the answer of a call that is carried out already. */
+  /** Holds more even without room: for the answer of a call that is already carried out. */
   add(bytes: number): void
-  /** Releases all of it, and holds nothing more; to be called when the answer is sent, or can no longer be sent. */
+  /** Releases everything, and holds nothing more. Call it when the answer is sent, or can no longer be sent. */
   end(): void
 }
 
 /**
- * Creates the bounds of a process: the first is for all calls, each further one for those with the same id. Returns
- * what starts the holding of a call. `refuse` makes the error of a call without room in the bound of this index.
+ * Creates the bounds of a process: the first is for all calls, each further one for calls with the same id. Returns a
+ * function that starts the holding of a call. `refuse` makes the error for a call without room in the bound of this index.
  */
 export function createHeldBytes<Ids extends readonly string[]>(
   [ofProcess, ...limits]: readonly [number, ...{ [At in keyof Ids]: number }],
@@ -81,11 +81,11 @@ export function createHeldBytes<Ids extends readonly string[]>(
   }
 }
 
-/** Holds a body: first the length that it states, so that an accepted one arrives whole, then what is beyond. */
+/** Holds a body: first its stated length, so that an accepted body arrives whole, then any bytes beyond that. */
 export function createBodyHold({ take }: Pick<Holding, 'take'>): (length: number) => void {
   let held = 0
   return (length) => {
-    if (!(length > held)) return // a stated length may be no number
+    if (!(length > held)) return // a stated length may be NaN
     take(length - held)
     held = length
   }

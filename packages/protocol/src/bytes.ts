@@ -1,4 +1,4 @@
-/** Bytes and their text forms, decoded strictly: text that is not canonical is refused, never repaired. */
+/** Bytes and their text forms. Decoding is strict: text that is not canonical is refused, never repaired. */
 
 /** Thrown when text or bytes do not have the form that the protocol requires. The message never contains the input. */
 export class FormatError extends Error {
@@ -6,7 +6,7 @@ export class FormatError extends Error {
 }
 
 const PART_BYTES = 8_192
-/** Up to this many bytes are coded in memory that is kept and cleared: new memory costs more than the coding. */
+/** Up to this many bytes are coded in memory that is kept and cleared, since new memory costs more than the coding. */
 const SCRATCH_BYTES = 1_024
 
 interface NodeBuffer {
@@ -24,10 +24,10 @@ interface NativeBase64 {
   toBase64?: (this: Uint8Array) => string
 }
 
-// Node's Buffer if it exists: in Node it is several times faster than the alternatives. Accessed through
-// globalThis, so that bundlers for browsers add no polyfill.
+// Node's Buffer, if it exists, is several times faster than the alternatives. Accessed through globalThis, so that
+// bundlers for browsers add no polyfill.
 const nodeBuffer = (globalThis as { Buffer?: NodeBuffer }).Buffer
-/** ASCII of at most this many characters is encoded here, in less time than a call of the platform's encoder takes. */
+/** ASCII of at most this many characters is encoded here, faster than a call of the platform's encoder. */
 const SHORT_TEXT = 64
 const scratch = nodeBuffer?.alloc(SCRATCH_BYTES)
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
@@ -54,7 +54,7 @@ export function encodeBase64Url(bytes: Uint8Array): string {
   return text ?? encodeBase64(bytes).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 }
 
-/** Encodes short bytes in the scratch memory: a Buffer over their own would first move them out of V8's heap. */
+/** Encodes short bytes in the scratch memory: a Buffer over their own memory would first move them out of V8's heap. */
 function encodeByBuffer(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string | undefined {
   if (!scratch || bytes.length > SCRATCH_BYTES)
     return nodeBuffer?.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding)
@@ -70,18 +70,18 @@ export function decodeBase64Url(text: string): Uint8Array {
   return decodeBase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3))
 }
 
-/** Whether the text is canonical base64, of `length` bytes if given. Zeroes what it decodes, which may be a DEK. */
+/** Whether the text is canonical base64, of `length` bytes if given. Zeroes the decoded bytes, which may be a DEK. */
 export function isBase64(text: string, length?: number): boolean {
   const bytes = decodeSomewhere(text)?.fill(0)
   return bytes !== undefined && (length === undefined || bytes.length === length)
 }
 
-/** Decodes, for a short text into the scratch memory, which the caller clears; undefined if not canonical. */
+/** Decodes, a short text into the scratch memory, which the caller clears; undefined if not canonical. */
 function decodeSomewhere(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   const length = (text.length / 4) * 3 - padding
-  // The platforms' decoders accept more than the standard allows. Characters that they skip make the result too
-  // short. Bits after the last byte must be zero, so the character in front of the padding is one of a few.
+  // The platforms' decoders accept more than the standard allows. If they skip characters, the result is too short.
+  // Bits after the last byte must be zero, so only a few characters may precede the padding.
   if (text.length % 4 > 0 || text.includes('-') || text.includes('_')) return undefined
   if (padding && !/([AEIMQUYcgkosw048]|[AQgw]=)=$/.test(text.slice(-3))) return undefined
   const bytes = lenientBase64(text, length)
@@ -90,10 +90,10 @@ function decodeSomewhere(text: string): Uint8Array | undefined {
   return undefined
 }
 
-/** Undefined if that fails; shorter if it skipped characters. Never `Buffer.from`, whose memory other Buffers get. */
+/** Undefined on failure; shorter if it skipped characters. Never `Buffer.from`, whose memory other Buffers share. */
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
   if (nodeBuffer && scratch) {
-    if (nodeBuffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
+    if (nodeBuffer.byteLength(text) !== text.length) return undefined // Buffer uses only the low 8 bits of each character's code
     const memory = length > SCRATCH_BYTES ? nodeBuffer.alloc(length) : scratch
     return new Uint8Array(memory.buffer, memory.byteOffset, memory.write(text, 'base64'))
   }
@@ -104,7 +104,7 @@ function lenientBase64(text: string, length: number): Uint8Array | undefined {
   }
 }
 
-/** One character a byte, for `btoa`. In parts, because a call has a limited number of arguments. */
+/** One character for each byte, for `btoa`. In parts, because a call takes a limited number of arguments. */
 export function binaryString(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += PART_BYTES) {
@@ -146,7 +146,7 @@ interface MaybeNode {
 let encoder: TextEncoder | undefined
 let decoder: TextDecoder | undefined
 
-/** The platform's own coders, or Node's where a simulated browser, such as jsdom in jest, lacks them. */
+/** The platform's own coders, or Node's if a simulated browser, such as jsdom in jest, lacks them. */
 function textCoders(): TextCoders {
   if (typeof TextEncoder === 'function' && typeof TextDecoder === 'function') return { TextEncoder, TextDecoder }
   const util = (globalThis as MaybeNode).process?.getBuiltinModule?.('node:util') as TextCoders | undefined
@@ -154,9 +154,9 @@ function textCoders(): TextCoders {
   return util
 }
 
-/** Whether a value is text without a lone surrogate, and so has a UTF-8 form. */
+/** Whether a value is text without a lone surrogate, which therefore has a UTF-8 form. */
 export function isWellFormed(value: unknown): value is string {
-  // Browsers from before 2024 have no such method.
+  // Browsers from before 2024 lack the method.
   return typeof value === 'string' && (value.isWellFormed?.() ?? !/\p{Surrogate}/u.test(value))
 }
 
@@ -169,7 +169,7 @@ export function encodeUtf8(text: string, name = () => 'text'): Uint8Array {
   return encoder.encode(text)
 }
 
-/** Undefined if another character is in the text. */
+/** Undefined if the text has another character. */
 function asciiBytes(text: string): Uint8Array | undefined {
   const bytes = new Uint8Array(text.length)
   for (let at = 0; at < text.length; at++) {
@@ -190,7 +190,7 @@ export function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-/** In a time that depends on the lengths only. */
+/** Its time depends only on the lengths. */
 export function equalInConstantTime(a: Uint8Array, b: Uint8Array): boolean {
   let difference = a.length ^ b.length
   for (let at = 0; at < a.length; at++) difference |= (a[at] as number) ^ (b[at] ?? 0)
@@ -203,7 +203,7 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
 
 /** Joins byte strings, each after its length (u32, big-endian), so that different lists give different bytes. */
 export function lengthPrefixed(parts: readonly Uint8Array[]): Uint8Array {
-  return join(parts, 4) // a list, since a call has a limited number of arguments
+  return join(parts, 4) // a list, since a call takes a limited number of arguments
 }
 
 function join(parts: readonly Uint8Array[], room: 0 | 4): Uint8Array {
@@ -217,7 +217,7 @@ function join(parts: readonly Uint8Array[], room: 0 | 4): Uint8Array {
   return joined
 }
 
-/** Writes a number below 2^32 in big-endian order. By hand, since a `DataView` moves a short array out of V8's heap. */
+/** Writes a number below 2^32 in big-endian order, without a `DataView`, which moves a short array out of V8's heap. */
 export function writeU32(bytes: Uint8Array, at: number, value: number): void {
   for (let byte = 0; byte < 4; byte++) bytes[at + byte] = value >>> (24 - 8 * byte)
 }
@@ -235,13 +235,13 @@ export function isUuid(text: string): boolean {
   return UUID.test(text)
 }
 
-/** Returns a UUID in its canonical form, since RFC 9562 section 4 reads any case; any other text unchanged. */
+/** Returns a UUID in its canonical form, since RFC 9562 section 4 accepts any case on input; other text unchanged. */
 export function foldUuid(text: string): string {
   const folded = text.toLowerCase()
   return isUuid(folded) ? folded : text
 }
 
-/** The 16 bytes of a canonical UUID. @throws FormatError when it is not one */
+/** The 16 bytes of a canonical UUID. @throws FormatError for other text */
 export function uuidBytes(uuid: string): Uint8Array {
   if (!isUuid(uuid)) throw new FormatError('not a canonical UUID')
   return hexBytes(uuid.replaceAll('-', ''))

@@ -18,7 +18,7 @@ export function findKeyRule(call: KeyCall): KeyRule {
 export function findStateRefusal(call: KeyCall, status: KeyStatus): { code: ProblemCode; detail: string } | undefined {
   const { to, states, unchanged = [] } = findKeyRule(call)
   if (states.includes(status)) return undefined
-  // A code of its own: no retry and no restored envelope brings back erased data.
+  // A separate code, since neither a retry nor a restored envelope brings back erased data.
   if (status === 'destroyed') return { code: 'E_KEY_DESTROYED', detail: DETAILS.E_KEY_DESTROYED.key }
   const changed = states.filter((state) => !unchanged.includes(state))
   return { code: 'E_STATE', detail: DETAILS.E_STATE.key(status, to, changed) }
@@ -36,7 +36,7 @@ export function changesNothing(call: KeyCall, status: KeyStatus): boolean {
   return unchanged.includes(status)
 }
 
-/** Why a caller may not rotate a key now; undefined if it may. `createdAt` returns when a version was made. */
+/** Why a caller may not rotate a key now; undefined if it may. `createdAt` returns the time of a version. */
 export function findRotationPause(
   current: number,
   { createdAt, now }: { createdAt: (version: number) => string | undefined; now: number },
@@ -47,12 +47,12 @@ export function findRotationPause(
   return { code: 'E_LIMIT', detail: DETAILS.E_LIMIT.versionsPerHour(new Date(until).toISOString()) }
 }
 
-/** Whether a search of the log confirms guesses, as a hash does: it then needs `hash`, and counts as one. */
+/** Whether a search of the log confirms guesses, as a hash does; it then needs `hash`, and counts as one. */
 export function confirmsGuesses({ context = {} }: { context?: WrapContext | undefined }): boolean {
   return Object.keys(context).length > 0
 }
 
-/** The permissions with which a call does anything to a key in this state, each once. */
+/** The permissions of all calls that have an effect on a key in this state, each once. */
 export function findUsefulPermissions(status: KeyStatus): Permission[] {
   const useful = new Set<Permission>()
   for (const { permissions, key } of Object.values<CallRule>(RULES)) {
@@ -62,7 +62,7 @@ export function findUsefulPermissions(status: KeyStatus): Permission[] {
   return [...useful]
 }
 
-/** Permissions that allow another and more: clients in other languages wrap and hash with `encrypt` alone. */
+/** Permissions that imply others: clients in other languages wrap and hash with `encrypt` alone. */
 const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
 
 export function findMissingPermission<Needed extends HeldPermission>(

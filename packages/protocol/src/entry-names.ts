@@ -1,8 +1,7 @@
-/** What an audit entry names, action, actor and end user, and the calls that are counted instead. Names never change. */
+/** The names in audit entries, for action, actor and end user, and the calls that are counted instead. They never change. */
 import { encodeUtf8 } from './bytes.js'
 import type { ProblemCode } from './problem.js'
 
-/** What an audit entry can name as its action. */
 export const ACTIONS = [
   'key.wrap',
   'key.unwrap',
@@ -68,7 +67,7 @@ export const INSTALLATION_ACTIONS = [
 export type InstallationAction = (typeof INSTALLATION_ACTIONS)[number]
 export type LogAction = Action | InstallationAction
 
-/** Calls without an entry although they reveal something: they are counted by kind instead. */
+/** Calls without an entry although they reveal something; they are counted by kind instead. */
 export const UNRECORDED_KINDS = [
   'hash',
   'wrapped_key_refused',
@@ -86,7 +85,7 @@ export const UNRECORDED_KINDS = [
 
 export type UnrecordedKind = (typeof UNRECORDED_KINDS)[number]
 
-// Not E_ENVELOPE_ONLY, whose refusal has an entry.
+// Without E_ENVELOPE_ONLY, whose refusal has an entry.
 const REFUSED: Partial<Record<ProblemCode, UnrecordedKind>> = {
   E_WRAPPED_KEY: 'wrapped_key_refused',
   E_DECRYPTION_FAILED: 'decryption_refused',
@@ -109,19 +108,19 @@ export function findRefusedKind(code: ProblemCode): UnrecordedKind | undefined {
   return REFUSED[code]
 }
 
-/** Names the end user that a caller acts for, and each entry of the call too. It needs `audit:on_behalf_of`. */
+/** Names the end user for whom a caller acts, also in each entry of the call. Requires `audit:on_behalf_of`. */
 export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
-/** What the header may hold. A comma is not allowed, because servers join repeated headers with commas. */
+/** The valid values of the header. A comma is not allowed, because servers join repeated headers with commas. */
 export const ON_BEHALF_OF = /^[\x21-\x2b\x2d-\x7e]{1,255}$/
 
 export function isOnBehalfOf(text: string): boolean {
   return ON_BEHALF_OF.test(text)
 }
 
-/** A character that is not escaped. The percent sign is escaped, so that two ids never have the same form. */
+/** An unescaped character. The percent sign is escaped, so that two ids never have the same form. */
 const PLAIN = /^[\x21-\x24\x26-\x2b\x2d-\x7e]$/
 
-/** The form in which brokers name an end user: all but visible ASCII, and comma and percent sign, are escaped like `%2C`. */
+/** The form in which brokers name an end user: everything but visible ASCII, and comma and percent sign, is escaped like `%2C`. */
 export function escapeUser(id: string): string {
   return Array.from(id, (character) => (PLAIN.test(character) ? character : percentEncode(character))).join('')
 }

@@ -2,7 +2,7 @@
 import { KEY_BYTES } from './aead.js'
 import { concatBytes, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 
-/** What an envelope is bound to: names with their values (envelope-v2.md 3). Not stored. */
+/** What an envelope is bound to: names with values (envelope-v2.md 3). Not stored. */
 export type Context = Readonly<Record<string, string>>
 export const NO_CONTEXT: Context = {}
 
@@ -25,19 +25,19 @@ export function boundKeysInfo(keyId: string): Uint8Array {
   return concatBytes(LABEL, new Uint8Array(1), uuidBytes(keyId))
 }
 
-/** Splits what HKDF returned, and zeroes it. The caller zeroes `key`. */
+/** Splits the output of HKDF, and zeroes it. The caller zeroes `key`. */
 export function splitBoundKeys(okm: Uint8Array): BoundKeys {
   const keys = { key: new Uint8Array(okm.subarray(0, KEY_BYTES)), commitment: new Uint8Array(okm.subarray(KEY_BYTES)) }
   okm.fill(0)
   return keys
 }
 
-/** The AAD of a key and a context (envelope-v2.md 4). @throws FormatError, which may hold a name and never a value */
+/** The AAD of a key and a context (envelope-v2.md 4). @throws FormatError, which may contain a name but never a value */
 export function contextAad(keyId: string, context: unknown): Uint8Array {
   return context === NO_CONTEXT ? keyPart(keyId) : concatBytes(keyPart(keyId), encodeContext(context))
 }
 
-/** The first part of the AAD for the last key: the values of a table share one. */
+/** The first part of the AAD for the last key, which all values of a table share. */
 let last: { keyId: string; part: Uint8Array } | undefined
 
 function keyPart(keyId: string): Uint8Array {
@@ -46,8 +46,8 @@ function keyPart(keyId: string): Uint8Array {
 }
 
 /**
- * Encodes a context as it ends the AAD (envelope-v2.md 4, part 3). Pairs can be encoded in two calls whose results are
- * joined, if the names of the second come later in UTF-8. @throws FormatError, which may hold a name and never a value
+ * Encodes a context as the end of the AAD (envelope-v2.md 4, part 3). Two calls can encode the pairs, and their results be
+ * joined, if all names of the second come later in UTF-8. @throws FormatError, which may contain a name but never a value
  */
 export function encodeContext(context: unknown): Uint8Array {
   const pairs = readPairs(context).sort(([one], [other]) => compareBytes(one, other))
@@ -66,9 +66,9 @@ function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
   })
 }
 
-/** Refuses anything but a plain object, of any realm: members of a class, or hidden ones, would not be bound. */
+/** Refuses anything but a plain object, of any realm: members of a class, and hidden ones, would not be bound. */
 function assertFlatObject(context: unknown): asserts context is object {
-  const isObject = typeof context === 'object' && context !== null // a list has a prototype too many, or a hidden member
+  const isObject = typeof context === 'object' && context !== null // a list has one prototype more, or a hidden member
   const prototype: unknown = isObject ? Object.getPrototypeOf(context) : undefined
   const isPlain = isObject && (prototype === null || Object.getPrototypeOf(prototype) === null)
   if (isPlain && Reflect.ownKeys(context).length === Object.keys(context).length) return
@@ -87,7 +87,7 @@ export function compareUtf8(one: string, other: string): number {
   return compareBytes(encodeUtf8(one), encodeUtf8(other))
 }
 
-/** Orders byte strings as UTF-8 orders texts; JavaScript orders texts by UTF-16. */
+/** The order of the texts in UTF-8; JavaScript orders texts by UTF-16. */
 function compareBytes(one: Uint8Array, other: Uint8Array): number {
   let at = 0
   while (at < one.length && one[at] === other[at]) at++

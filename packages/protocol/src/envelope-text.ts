@@ -14,7 +14,7 @@ import { assertKeyVersion, assertWrappedKeyLength, type WrappedKey, wrappedKeyBy
 import type { SealedParts } from './envelope-v2.js'
 
 const PREFIX = /^eaas\.(1|2|2s)\.(.+)$/s
-/** The texts of a compact row's header, and how those of its fields begin. */
+/** The text of a compact row's header, and the beginning of its fields' texts. */
 export const HEADER_TEXT = /^eaas\.h(1|2|2s)\.(.+)$/s
 export const COMPACT_FIELD = 'eaas.c.'
 const UUID_BYTES = 16
@@ -28,12 +28,12 @@ export function encodeEnvelopeText(parts: SealedParts): string {
   return `eaas.${encodeShared(parts, parts.iv, parts.sealed)}`
 }
 
-/** Encodes what the envelopes of a compact row share, as the text of its header. @throws FormatError as above */
+/** Encodes the common part of a compact row's envelopes as the text of its header. @throws FormatError as above */
 export function encodeHeaderText(parts: SharedParts): string {
   return `eaas.h${encodeShared(parts)}`
 }
 
-/** Encodes what only one field of a compact row has, its iv and ciphertext, as the field's text. */
+/** Encodes the iv and ciphertext of one field of a compact row as the field's text. */
 export function encodeFieldText({ iv, sealed }: SealedParts): string {
   return COMPACT_FIELD + encodeBase64Url(concatBytes(iv, sealed))
 }
@@ -60,7 +60,7 @@ function headOf({ wrapped_key, key_id, key_version }: WrappedKey): Uint8Array {
   return last.head
 }
 
-/** Decodes base64url that begins with a wrapped key. @throws FormatError when it is truncated, or not base64url */
+/** Decodes base64url that begins with a wrapped key. @throws FormatError if it is truncated, or not base64url */
 function decodeTextForm(encoded: string): { wrapped: WrappedKey; rest: Uint8Array } {
   const bytes = decodeBase64Url(encoded)
   if (!last?.head.every((byte, at) => byte === bytes[at])) last = readHead(bytes)
@@ -86,7 +86,7 @@ function readHead(bytes: Uint8Array): NonNullable<typeof last> {
   }
 }
 
-/** Decodes the text of an envelope to its parts. @throws FormatError when it is not one (envelope-text.md 3) */
+/** Decodes the text of an envelope to its parts. @throws FormatError for other text (envelope-text.md 3) */
 export function decodeEnvelopeText(text: string): SealedParts {
   const [, version, encoded = ''] = PREFIX.exec(text) ?? []
   if (version === undefined) throw new FormatError('its text must begin with eaas.1., eaas.2. or eaas.2s.')
@@ -94,7 +94,7 @@ export function decodeEnvelopeText(text: string): SealedParts {
   return partsOf(version, wrapped, rest)
 }
 
-/** Decodes a field's text and its row's header. @throws FormatError when they are no halves of an envelope */
+/** Decodes a field's text and its row's header. @throws FormatError if they are not the two halves of an envelope */
 export function decodeCompactText(field: string, header: string): SealedParts {
   const [, version, encoded = ''] = HEADER_TEXT.exec(header) ?? []
   if (version === undefined) throw new FormatError(NO_HEADER)

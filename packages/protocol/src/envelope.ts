@@ -43,7 +43,7 @@ export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKe
   return { wrapped_key: wrapped_key as string, key_id, key_version }
 }
 
-/** The last wrapped key that was one, undefined before the first: the values of a column often share it. */
+/** The last valid wrapped key, undefined before the first: the values of a column often share it. */
 let lastRead: unknown
 
 export function wrappedKeyBytes(fields: Record<string, unknown>): Uint8Array {

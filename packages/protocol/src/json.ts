@@ -1,4 +1,4 @@
-/** JSON of requests, in which no object has a member twice: readers disagree on which of the two counts. */
+/** Strict JSON of requests: no object has a member twice, since readers disagree on which one counts. */
 
 const [QUOTE, COLON, BACKSLASH] = [0x22, 0x3a, 0x5c]
 
@@ -16,10 +16,10 @@ export function readDistinctJson(text: string): unknown {
   return countMembers(value) === countColons(text) ? value : undefined
 }
 
-/** Counts members. An object that has one twice has fewer than its text has colons, however names are escaped. */
+/** Counts members. An object with a member twice has fewer than its text has colons, however names are escaped. */
 export function countMembers(value: unknown): number {
   let members = 0
-  const left = [value] // a list, since text may be nested deeper than calls can be
+  const left = [value] // a list, since text may be nested deeper than calls can
   while (left.length > 0) {
     const one = left.pop()
     if (typeof one !== 'object' || one === null) continue

@@ -1,4 +1,4 @@
-/** What the API accepts at most. Without schemas, so that the SDK can use a limit without loading one. */
+/** The limits of the API. Without schemas, so that the SDK can use a limit without loading one. */
 export const MAX_NAME_CHARACTERS = 255
 
 /** Keys of a tenant, whatever their status. */
@@ -7,7 +7,7 @@ export const MAX_KEYS = 10_000
 export const MAX_KEY_VERSIONS = 4_000
 /** Versions that callers may make of a key as fast as they like ... */
 export const FREE_KEY_VERSIONS = 100
-/** ... and beyond them in an hour: so a stolen API key needs days, not seconds, to use up a key's versions. */
+/** ... and beyond them in an hour, so that a stolen API key needs days, not seconds, to use up a key's versions. */
 export const MAX_KEY_VERSIONS_PER_HOUR = 60
 /** The longest interval between two rotations by policy, in days. */
 export const MAX_ROTATION_DAYS = 3_650
@@ -15,12 +15,12 @@ export const MAX_ROTATION_DAYS = 3_650
 /** API keys of a tenant that are neither revoked nor expired. */
 export const MAX_API_KEYS = 1_000
 export const MAX_LISTED_API_KEYS = 10_000
-/** Permissions in one body: more than exist, so that a list with repetitions passes. */
+/** Permissions in one body: more than exist, so that a list with repetitions is valid. */
 export const MAX_LISTED_PERMISSIONS = 100
 export const MAX_ALLOWED_IPS = 256
-/** Keys and folders that an API key is limited to; more keys share a folder. */
+/** Keys and folders on an API key's list; for more keys, use a folder. */
 export const MAX_LISTED_KEYS = 64
-/** Bytes of that list as a text in the JSON of the log's entries, which may hold it twice. */
+/** Bytes of that list as a text in the JSON of the log's entries, each of which may have it twice. */
 export const MAX_LISTED_KEYS_BYTES = 4_096
 
 export const MAX_BUDGET = 1_000_000_000
@@ -33,17 +33,17 @@ export const MAX_SCANNED_ENTRIES = 500_000
 /** Audit entries in one answer; a larger `limit` is read as this one. */
 export const MAX_LISTED_ENTRIES = 100
 
-/** Counts of each kind in one answer about usage: the largest. */
+/** Counts of each kind in one answer about usage; the largest ones are listed. */
 export const MAX_LISTED_COUNTS = 1_000
 
-/** The days before today whose counts say what is usual for an API key. */
+/** The days before today whose counts are the usual ones of an API key. */
 export const USUAL_DAYS = 30
 
 /** Operations of a batch, and keys that one call creates. */
 export const MAX_BATCH_OPERATIONS = 1_000
 /** Elements of a blind hash ... */
 export const MAX_BLINDED_ELEMENTS = 256
-/** ... and of all of those in a batch: each costs the server more than a millisecond. */
+/** ... and of all blind hashes in a batch: each element costs the server more than a millisecond. */
 export const MAX_BATCH_ELEMENTS = 4 * MAX_BLINDED_ELEMENTS
 /** Plaintext in server mode, in bytes after decoding. */
 export const MAX_SERVER_MODE_BYTES = 65_536

@@ -1,15 +1,15 @@
 /** Texts for people: callers' texts in a safe form, counts with nouns, why a file cannot be read or written. Pure. */
 
-/** What is invisible, what a terminal obeys or reorders by, blanks of other kinds, lone surrogates. */
+/** Invisible characters, those that a terminal obeys or reorders by, unusual blanks, lone surrogates. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu
 const BLANKS = /^ +| +$| {2,}/g
 
-/** Escapes what is hidden in a text as JSON would, so that two texts that differ look different. */
+/** Escapes hidden characters as JSON would, so that different texts look different. */
 export function visible(text: string): string {
   return visibleLine(text).replace(BLANKS, escapeUnits)
 }
 
-/** Does the same for a line of output, but keeps its plain spaces. A line of JSON keeps its meaning. */
+/** As `visible`, for a line of output: keeps plain spaces, and the meaning of a line of JSON. */
 export function visibleLine(line: string): string {
   return line.replace(HIDDEN, escapeUnits)
 }
@@ -20,7 +20,7 @@ function escapeUnits(text: string): string {
   }).join('')
 }
 
-/** Lists texts without those that have a condition which is false: `listTexts(first, isNew && 'new')`. */
+/** Lists texts, and drops those whose condition is false: `listTexts(first, isNew && 'new')`. */
 export function listTexts(...texts: readonly (string | readonly string[] | false | undefined)[]): string[] {
   return texts.flat().filter((text) => typeof text === 'string')
 }
@@ -30,7 +30,7 @@ export function quoteWord(word: string): string {
   return /^[\w@%+:,./=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/** Writes a number of things, as in `1 key` and `2 keys`. */
+/** Writes a count with its noun, as in `1 key` and `2 keys`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`
 }
@@ -59,9 +59,9 @@ export function explainUnwritten(path: string, error: SystemError): string {
   return `${what} Name a path in a folder that exists and that you may write to.`
 }
 
-/** Other than write. */
+/** System calls other than write. */
 const CREATING = ['open', 'mkdir', 'fsync', 'link', 'copyfile', 'rename']
-/** Which a write to a file can have and a write to a connection cannot. */
+/** Errors of writes to files that writes to connections cannot have. */
 const UNWRITTEN = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS']
 
 function isOfFile(code: string, syscall: string): boolean {

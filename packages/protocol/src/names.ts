@@ -1,4 +1,4 @@
-/** What an API key may be allowed to do. The rules are in call-rules.ts, which pages do not download. */
+/** The permissions of API keys. The rules are in call-rules.ts, which pages do not download. */
 
 /** A tenant's first API key holds all of them. */
 export const PERMISSIONS = [
@@ -21,7 +21,7 @@ export const PERMISSIONS = [
 
 export type Permission = (typeof PERMISSIONS)[number]
 
-/** Of an operator's API key, which has none of the permissions above. */
+/** For operators' API keys, which have none of the permissions above. */
 export const OPERATOR_PERMISSIONS = [
   'tenants:read',
   'tenants:create',

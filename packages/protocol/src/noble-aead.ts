@@ -1,4 +1,4 @@
-/** noble's AES-256-GCM, the reference for the other engines. Apart from `aead.ts`, so that they do not load it. */
+/** noble's AES-256-GCM, the reference for other engines. Separate from `aead.ts`, so that they do not load it. */
 import { gcm } from '@noble/ciphers/aes.js'
 import { type Aead, assertLengths, OpenError } from './aead.js'
 

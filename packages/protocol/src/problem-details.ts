@@ -1,4 +1,4 @@
-/** The sentences of the error codes. None holds a secret. Apart from problem.ts: pages and brokers lack them. */
+/** The sentences of the error codes, without secrets. Separate from problem.ts, since pages and brokers lack them. */
 import { ON_BEHALF_OF_HEADER } from './entry-names.js'
 import {
   FREE_KEY_VERSIONS,

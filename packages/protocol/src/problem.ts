@@ -44,7 +44,7 @@ export interface ProblemDocument {
   status: number
   detail: string
   code: ProblemCode
-  /** after how many seconds the call may succeed, where that is known; alone, it has Retry-After too */
+  /** after how many seconds the call may succeed, if known; unless in a batch, the answer has Retry-After as well */
   retry_after?: number
 }
 

@@ -1,8 +1,8 @@
-/** What entries about API keys record of their names and of the rights that they grant (chain.md 12). Pure. */
+/** What entries about API keys record: their names, and the rights that they grant (chain.md 12). Pure. */
 import { type KeyList, loosens, writeKeyList } from './api-key-limits.js'
 import type { HeldPermission } from './names.js'
 
-/** Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them. */
+/** Of longer lists of addresses, an entry records the number and the SHA-256, so that it does not grow with them. */
 const MAX_LIST_CHARACTERS = 1_024
 const NAMING: readonly string[] = ['key.create', 'key.restate', 'api_key.create', 'api_key.update', 'api_key.restate']
 
@@ -46,7 +46,7 @@ export function recordGrant(
   }
 }
 
-/** What an entry records of the grant before a change: only what the change made different. */
+/** What an entry records of the grant before a change: only the parts that changed. */
 export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText): RecordedGrant {
   const { name, permissions, expires_at, allowed_ips, keys, budgets } = before
   const listBefore = keys && writeKeyList(keys)
@@ -61,7 +61,7 @@ export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText)
   }
 }
 
-/** Whether an entry says that its change loosened a limit. Lists stated by their hash are compared by length alone. */
+/** Whether an entry says that its change loosened a limit. Compares lists that are recorded by their hash only by length. */
 export function saysLoosened(told: Readonly<Record<string, unknown>>): boolean {
   const { allowed_ips, allowed_ips_sha256 } = told
   const after = {

@@ -1,4 +1,4 @@
-/** Which permissions an API key needs for the call that an entry of the log records, see chain.md 13. Pure. */
+/** The permissions that an API key needs for the call that an entry of the log records (chain.md 13). Pure. */
 import { CALL_RULES } from './call-rules.js'
 import type { Action } from './entry-names.js'
 import type { Permission } from './names.js'

@@ -1,14 +1,14 @@
-/** Times of RFC 3339 section 5.6, read strictly: a time without an offset and a date like 30 February are refused. */
+/** Times of RFC 3339 section 5.6. Strict: refuses a time without an offset, and a date such as 30 February. */
 
 const PATTERN =
   /^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:\.(\d+))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/i
 const MS_PER_MINUTE = 60_000
 
-// The range that PostgreSQL and the log can hold; a bound beyond it selects the same entries.
+// The range of PostgreSQL and the log. A bound beyond it selects the same entries.
 const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z')
 const LATEST = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** In UTC with milliseconds; `round` is for finer fractions. A leap second, at a month's end, is the next second. */
+/** In UTC with milliseconds; `round` applies to finer fractions. A leap second, at a month's end, becomes the next second. */
 export function parseRfc3339(text: string, round: 'up' | 'down'): string | undefined {
   const match = PATTERN.exec(text)
   if (!match) return undefined

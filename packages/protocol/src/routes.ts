@@ -1,19 +1,19 @@
-/** The calls of the API: `ROUTES` says how each is made, and `RULES`, which pages do not download, what it needs. */
+/** The calls of the API: `ROUTES` says how to make each, and `RULES`, which pages do not download, what it requires. */
 import type { Permission } from './names.js'
 
 export interface RouteRow {
-  /** the status of success, 200 by default; 204 has no body */
+  /** the status of success, by default 200; 204 has no body */
   status?: 201 | 204
-  /** another status that comes with the usual answer instead of a problem document */
+  /** another status with the usual answer instead of a problem document */
   alsoStatus?: 503
-  /** the answer grows with what the tenant has, or with what the call asks for */
+  /** the size of the answer grows with the tenant's data, or with the request */
   isLong?: true
-  /** whether the SDK repeats the call by itself when it fails: only if a second call does no harm */
+  /** whether the SDK itself repeats the call after a failure: only if a second call is harmless */
   repeatable?: true
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** `:id` stands for the id of a key, or of an API key, `:version` for a version of the key */
+  /** `:id` is the id of a key or of an API key, `:version` a version of the key */
   path: string
-  /** the SDK's resource and method, or `client`; true if it is part of other functions; absent if the SDK makes none */
+  /** the SDK's resource and method, or `client`; true if other functions include it; absent if the SDK does not call it */
   sdk?: string | true
 }
 
@@ -41,7 +41,7 @@ export const ROUTES = {
   blindHash: { repeatable: true, method: 'POST', path: '/v1/hash/blind', sdk: true },
   encrypt: { repeatable: true, method: 'POST', path: '/v1/encrypt', sdk: 'server.encrypt' },
   decrypt: { repeatable: true, method: 'POST', path: '/v1/decrypt', sdk: 'server.decrypt' },
-  // Repeatable, because each operation that it takes is.
+  // Repeatable, because each of its operations is.
   batch: { isLong: true, repeatable: true, method: 'POST', path: '/v1/batch', sdk: true },
   listAudit: { isLong: true, repeatable: true, method: 'GET', path: '/v1/audit', sdk: 'audit.list' },
   verifyAudit: { repeatable: true, method: 'GET', path: '/v1/audit/verify', sdk: 'audit.verify' },
@@ -54,7 +54,6 @@ export const ROUTES = {
   revokeSelf: { status: 204, method: 'DELETE', path: '/v1/api-keys/self' },
   getTenant: { repeatable: true, method: 'GET', path: '/v1/tenant', sdk: 'client.tenant' },
   getUsage: { repeatable: true, method: 'GET', path: '/v1/usage', sdk: 'client.usage' },
-  /** The only call without an API key. */
   getHealth: { alsoStatus: 503, repeatable: true, method: 'GET', path: '/health', sdk: 'client.health' },
 } as const satisfies Record<string, RouteRow>
 
@@ -70,27 +69,27 @@ export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destr
 export type KeyStatus = (typeof KEY_STATUSES)[number]
 
 export interface KeyRule {
-  /** what the call does, in the sentence that refuses it */
+  /** what the call does, for the sentence that refuses it */
   to: string
-  /** the states in which the call is answered, in the order of `KEY_STATUSES` */
+  /** the states in which the call succeeds, in the order of `KEY_STATUSES` */
   states: readonly KeyStatus[]
   /** those of them in which it changes nothing and writes no entry */
   unchanged?: readonly KeyStatus[]
 }
 
 export interface CallRule {
-  /** itself or by one that implies it; none for a batch, whose operations need their own */
+  /** held, or implied by a held one; none for a batch, whose operations need their own */
   permissions: readonly Permission[]
-  /** the server sees the plaintext: closed to envelope-only tenants */
+  /** the server sees the plaintext, so envelope-only tenants may not call it */
   serverMode?: true
   key?: KeyRule
 }
 
 const ACTIVE = ['active'] as const
-/** Disabling stops new use, not reading. */
+/** A disabled key still opens; it only refuses new use. */
 const OPENING = ['active', 'disabled'] as const
 
-/** Those on a key are in the order in which the rights report lists their permissions. */
+/** Calls on a key are in the order in which the rights report lists their permissions. */
 export const RULES = {
   wrap: { permissions: ['wrap'], key: { to: 'wrap', states: ACTIVE } },
   encrypt: { permissions: ['encrypt'], serverMode: true, key: { to: 'encrypt', states: ACTIVE } },
@@ -116,7 +115,7 @@ export const RULES = {
     },
   },
   enableKey: { permissions: ['keys:disable'], key: { to: 'enable', states: OPENING, unchanged: ['active'] } },
-  // Like a pending destruction, it can stop every read of old data.
+  // Like a scheduled destruction, it can stop every read of old data.
   updateKey: { permissions: ['keys:destroy'], key: { to: 'change what it opens', states: OPENING } },
   destroyKey: {
     permissions: ['keys:destroy'],
@@ -139,7 +138,7 @@ export const RULES = {
   listApiKeys: { permissions: ['api_keys:read'] },
   createApiKey: { permissions: ['api_keys:manage'] },
   updateApiKey: { permissions: ['api_keys:manage'] },
-  // Whoever holds an API key may end its use.
+  // Every API key may end its own use.
   revokeSelf: { permissions: [] },
   revokeApiKey: { permissions: ['api_keys:manage'] },
   getTenant: { permissions: ['keys:read'] },
@@ -149,13 +148,13 @@ export const RULES = {
 
 export type KeyCall = { [Id in OperationId]: (typeof RULES)[Id] extends { key: KeyRule } ? Id : never }[OperationId]
 
-/** What a path names; '' where it names none. */
+/** The parameters of a path; '' for a missing one. */
 export interface Named {
   id: string
   version: string
 }
 
-/** Returns what a requested path names, as it was sent; undefined if it is not the row's path. */
+/** Returns the parameters of a requested path, as they were sent; undefined if the path is not the row's. */
 export function matchPath(path: string, requested: string): Named | undefined {
   const match = new RegExp(`^${path.replace(':id', '([^/]+)').replace(':version', '([^/]+)')}$`).exec(requested)
   return match ? { id: match[1] ?? '', version: match[2] ?? '' } : undefined
@@ -165,7 +164,7 @@ export function fillPath(path: string, { id = '', version }: { id?: string; vers
   return path.replace(':id', id).replace(':version', String(version))
 }
 
-/** Reads the number of a version in a path; undefined if no key can have it. */
+/** Reads the number of a version in a path; undefined for a number that no version can have. */
 export function readVersion(text: string): number | undefined {
   return /^[1-9][0-9]{0,8}$/.test(text) ? Number(text) : undefined
 }

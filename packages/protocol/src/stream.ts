@@ -1,4 +1,4 @@
-/** Encrypted streams (stream.md): their header line, and what each segment is sealed with. Engines seal. */
+/** Encrypted streams (stream.md): the header line, and the keys, AAD and ivs of segments. Engines seal. */
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import { readSecretFlag, type SecretFlag, secretMember } from './application-secret.js'
 import {
@@ -13,7 +13,7 @@ import {
 } from './bytes.js'
 import { bytesOf, readWrappedKeyFields, type WrappedKey, wrappedKeyBytes } from './envelope.js'
 
-/** Bytes of plaintext in each segment but the last (stream.md 4). */
+/** Bytes of plaintext in each segment except the last (stream.md 4). */
 export const SEGMENT_BYTES = 65_536
 export const SEALED_SEGMENT_BYTES = SEGMENT_BYTES + TAG_BYTES
 export const MAX_SEGMENTS = 2 ** 32
@@ -71,12 +71,12 @@ export function encodeStreamHeader(header: StreamHeader): Uint8Array {
   return encodeUtf8(`${text.padEnd(lineBytes - 1)}\n`)
 }
 
-/** Returns the length of the header line at the beginning of the bytes; undefined if they do not include its end. */
+/** Returns the length of the header line at the beginning of the bytes; undefined if its end is missing. */
 export function findStreamHeaderEnd(bytes: Uint8Array): number | undefined {
   return bytes.subarray(0, MAX_STREAM_HEADER_BYTES).indexOf(LINE_FEED) + 1 || undefined
 }
 
-/** Decodes a header line with its line feed (stream.md 1). @throws FormatError when it is not as we encode it */
+/** Decodes a header line with its line feed (stream.md 1). @throws FormatError if we would encode it differently */
 export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   const fields = parseLine(line)
   if (fields.format !== FORMAT) throw new FormatError(`format must be ${FORMAT}`)
@@ -88,7 +88,7 @@ export function decodeStreamHeader(line: Uint8Array): StreamHeader {
     ...readSecretFlag(fields),
   }
   const canonical = encodeStreamHeader(header)
-  // Two forms could be read in two ways: of a member that is there twice, readers take the first or the last.
+  // Another form could be read in two ways: of a member that occurs twice, readers take the first or the last.
   if (canonical.length !== line.length || canonical.some((byte, at) => byte !== line[at]))
     throw new FormatError('the header is not in its only form')
   return header
@@ -99,7 +99,7 @@ function parseLine(line: Uint8Array): Record<string, unknown> {
   try {
     parsed = JSON.parse(decodeUtf8(line))
   } catch {
-    throw new FormatError('the header is not JSON') // the parser's message quotes the text
+    throw new FormatError('the header is not JSON') // the parser's message would quote the text
   }
   if (typeof parsed === 'object' && parsed !== null) return parsed as Record<string, unknown>
   throw new FormatError('the header is not an object')

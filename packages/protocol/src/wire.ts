@@ -1,4 +1,4 @@
-/** The schemas of the /v1 API, by `operationId`: of requests, and of answers. They coerce nothing. */
+/** The schemas of the /v1 API, by `operationId`, for requests and answers. They coerce nothing. */
 import type * as z from 'zod/mini'
 import type { OperationId } from './routes.js'
 import { ANSWERS, type Answer } from './wire/answers.js'
@@ -30,15 +30,15 @@ const TABLES: { bodies: Table; queries: Table; answers: Partial<Record<Operation
   answers: ANSWERS,
 }
 
-/** Gets the schemas of a call's body and query of its answer; each only if the call has one. */
+/** Gets the schemas of a call's body, query and answer, as far as the call has them. */
 export function getSchemas(id: OperationId): { body?: z.ZodMiniType; query?: z.ZodMiniType; answer?: Answer } {
   const [body, query, answer] = [TABLES.bodies[id], TABLES.queries[id], TABLES.answers[id]]
   return { ...(body && { body }), ...(query && { query }), ...(answer && { answer }) }
 }
 
-/** Describes the first fault, with the name of its field. `otherwise` says what is wrong if no field can be named. */
+/** Describes the first fault, with the name of its field. `otherwise` is the text if no field can be named. */
 export function describeIssue({ issues: [issue] }: z.core.$ZodError, otherwise: string): string {
-  if (issue?.code === 'unrecognized_keys') return issue.message // which names the parameter
+  if (issue?.code === 'unrecognized_keys') return issue.message // it names the parameter
   const field = issue?.path.join('.')
   return issue && field ? `${field}: ${issue.message}` : otherwise
 }

@@ -1,15 +1,15 @@
-/** Wrapped keys, format 2 (wrapped-key-v2.md): bound to what they are for. Byte layout and AAD only. */
+/** Wrapped keys, format 2 (wrapped-key-v2.md), bound to their use. Byte layout and AAD only. */
 import { concatBytes, encodeUtf8, isWellFormed, lengthPrefixed, uuidBytes, writeU32 } from './bytes.js'
 import { encodeContext } from './envelope-binding.js'
 import { MAX_USE_PAIRS, MAX_USE_VALUE_CHARACTERS } from './limits.js'
 
-/** What a DEK is for: it seals data, makes the values of index columns, or seals a stream. */
+/** The purpose of a DEK: it seals data, makes the values of index columns, or seals a stream. */
 export const PURPOSES = ['data', 'index', 'stream'] as const
 export type Purpose = (typeof PURPOSES)[number]
 /** What a caller says about the data, such as `{ model: 'customers', row: '7' }`. */
 export type WrapContext = Readonly<Record<string, string>>
 
-/** What a wrapped key is bound to; unwrapping states it again. */
+/** What a wrapped key is bound to; an unwrap states it again. */
 export interface WrapUse {
   purpose: Purpose
   context: WrapContext
@@ -17,7 +17,7 @@ export interface WrapUse {
 
 export const WRAPPED_KEY_V2_FORMAT = 0x02
 const LABEL = /* @__PURE__ */ encodeUtf8('eaas/wrapped-key/v2')
-/** 65 bytes in base64: the first of them is 2 in format 2, and 1 in format 1. */
+/** 65 bytes in base64, of which the first is 2 in format 2, and 1 in format 1. */
 const BOUND = /^A[g-v][A-Za-z0-9+/]{85}=$/
 const UNBOUND = /^A[Q-f][A-Za-z0-9+/]{85}=$/
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
@@ -31,17 +31,17 @@ export function isWrapContext(value: unknown): value is WrapContext {
 
 function isContextValue(text: unknown): boolean {
   if (!isWellFormed(text) || text.includes('\0')) return false
-  // A character has one code unit or two; most texts are too short for it to matter.
+  // A character has one or two code units; most texts are too short for the difference to matter.
   if (text.length <= MAX_USE_VALUE_CHARACTERS) return true
   return text.length <= 2 * MAX_USE_VALUE_CHARACTERS && [...text].length <= MAX_USE_VALUE_CHARACTERS
 }
 
-/** Tells whether a wrapped key has format 2. A text of another service may look like one. */
+/** Whether a wrapped key has format 2. A text of another service may look like one. */
 export function isBoundWrappedKey(text: string): boolean {
   return BOUND.test(text)
 }
 
-/** Tells whether a wrapped key has format 1, which opens where no use is stated. A text of another service may look like one. */
+/** Whether a wrapped key has format 1, which opens without a stated use. A text of another service may look like one. */
 export function isUnboundWrappedKey(text: string): boolean {
   return UNBOUND.test(text)
 }
@@ -70,7 +70,7 @@ export function boundAad(head: Uint8Array, { purpose, context }: WrapUse): Uint8
   return writeAscii(head, parts) ?? concatBytes(head, lengthPrefixed(parts.map((part) => encodeUtf8(part))))
 }
 
-/** Appends ASCII texts: encoding each by itself would cost more than opening the DEK. Undefined if one is not ASCII. */
+/** Appends ASCII texts: encoding each separately would cost more than opening the DEK. Undefined if one is not ASCII. */
 function writeAscii(head: Uint8Array, parts: readonly string[]): Uint8Array | undefined {
   let length = head.length
   for (const part of parts) length += 4 + part.length
@@ -89,7 +89,7 @@ function writeAscii(head: Uint8Array, parts: readonly string[]): Uint8Array | un
   return bytes
 }
 
-/** The use that a call states; undefined if it states neither part, which is format 1 (wrapped-key-v2.md 3). */
+/** The use that a call states; undefined if it states no part, which means format 1 (wrapped-key-v2.md 3). */
 export function readUse(stated: { [K in keyof WrapUse]?: WrapUse[K] | undefined }): WrapUse | undefined {
   const { purpose = 'data', context = {} } = stated
   return stated.purpose === undefined && stated.context === undefined ? undefined : { purpose, context }

@@ -1,4 +1,4 @@
-/** Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; the holder of the KEK seals and opens them. */
+/** Wrapped keys, format 1 (wrapped-key.md). Byte layout and AAD only; the holder of the KEK seals and opens. */
 import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes, writeU32 } from './bytes.js'
 import type { WrappedKey } from './envelope.js'
 import { WRAPPED_KEY_V2_FORMAT } from './wrapped-key-v2.js'
@@ -23,7 +23,7 @@ export function readWrappedKey(text: string, format = FORMAT): WrappedKeyParts |
   return bytes && { version: versionIn(bytes), iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }
 }
 
-/** Returns the version under which a DEK was wrapped, which a changed `key_version` cannot raise (wrapped-key.md 1). */
+/** Returns the version that wrapped a DEK, which a changed `key_version` cannot raise (wrapped-key.md 1). */
 export function wrappingVersion({ wrapped_key, key_version }: WrappedKey): number {
   return Math.min(key_version, findWrappedVersion(wrapped_key) ?? key_version)
 }

@@ -1,4 +1,4 @@
-/** Builds the HTTP application: the table of routes on Fastify, with what all answers have in common. */
+/** Builds the HTTP application: the table of routes on Fastify, and what is common to all answers. */
 import type { RequestListener, Server } from 'node:http'
 import { MAX_BODY_BYTES, ON_BEHALF_OF_HEADER } from '@eaas/protocol'
 import cors from '@fastify/cors'
@@ -25,16 +25,16 @@ import { createRequestLog } from './observe/request-log.js'
 import { serveConsole } from './operators/console.js'
 import { operatorRoutes } from './operators/operator-endpoints.js'
 
-/** Long enough for any id that passes the parser's limit of a head. */
+/** Long enough for any id within the parser's limit of a head. */
 const PARAM_LIMIT = 16_384
-/** How long a request may take to arrive. After that, the database's deadlines and the route's limit count. */
+/** How long a request may take to arrive. After that, the database's deadlines and the route's limit apply. */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 15_000
-/** How often Node checks these timeouts; with its default of 30 s a request could take twice as long. */
+/** How often Node checks these timeouts. With its default of 30 s, a request could take twice as long. */
 const TIMEOUT_CHECK_MS = 2_000
-const PREFLIGHT_MAX_AGE_S = 600 // how long a browser may remember the answer to its preflight
+const PREFLIGHT_MAX_AGE_S = 600 // how long a browser may remember the answer to a preflight
 
-/** What is left out is not served, trusted or reported to. */
+/** Without a member, nothing is served, trusted or reported to in that respect. */
 interface AppOptions extends Pick<HealthSources, 'findDurability' | 'describeRootKey'> {
   services: Services
   isStopping?: HealthSources['isStopping']
@@ -45,7 +45,7 @@ interface AppOptions extends Pick<HealthSources, 'findDurability' | 'describeRoo
   consoleDirectory?: string | undefined
   corsOrigins?: string[]
   operatorApi?: boolean
-  metrics?: Metrics // the metrics that the committer reports to as well
+  metrics?: Metrics // the same metrics as the committer's
   takesSchemas?: boolean // whether routes with Fastify schemas may be added
 }
 
@@ -81,7 +81,7 @@ export function buildApp({
     bodyLimit: MAX_BODY_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     exposeHeadRoutes: false,
-    return503OnClosing: false, // requests under way when the server stops are answered, not refused
+    return503OnClosing: false, // when the server stops, requests under way are answered, not refused
     requestIdHeader: false,
     genReqId: requestId,
     routerOptions: { maxParamLength: PARAM_LIMIT },
@@ -134,7 +134,7 @@ function factoryOf(tls: TlsListener): FastifyServerFactory {
   }
 }
 
-/** Lets pages of these origins call. API keys are sent in a header, so cookies are never allowed. */
+/** Lets pages of these origins call the API. API keys are sent in a header, so cookies are never allowed. */
 function allowOrigins(app: FastifyInstance, origins: string[]): void {
   app.register(cors, {
     origin: origins,

@@ -1,4 +1,4 @@
-/** The server as a library: the whole API as a Fastify application, to listen by itself or to mount in another one. */
+/** The server as a library: the whole API as a Fastify application, which can listen or be mounted in another one. */
 import type { FastifyInstance } from 'fastify'
 import { type Config, ownMembers, readConfig } from './core/config.js'
 import { openBlindHasher } from './installation.js'
@@ -10,9 +10,9 @@ export { RootKeyError } from './core/crypto/key-hierarchy.js'
 export { ForeignDataDirectoryError } from './embedded/database.js'
 
 export interface BuildServerOptions {
-  /** a configuration of `readConfig`; by default that of this process's environment */
+  /** the result of `readConfig`; by default for this process's environment */
   config?: Config
-  /** milliseconds since 1970; destruction, rotation by policy and purges wait for the database's clock as well */
+  /** milliseconds since 1970; destruction, rotation by policy and purges also wait for the database's clock */
   now?: () => number
 }
 

@@ -1,4 +1,4 @@
-/** What logs are compared with: the newest anchor, the heads that others saw, and the checkpoint file. */
+/** Compares logs with the newest anchor, the heads that others saw, and the checkpoint file. */
 import { followAuditKey, openAuditKey, readAuditKeys } from './core/audit/audit-key.js'
 import type { AuditKey, Witness } from './core/audit/formats/chain.js'
 import type { Services } from './core/runner/operation.js'
@@ -21,7 +21,7 @@ import {
 
 export interface ComparisonOptions {
   onWarning?: (message: string, details: Record<string, unknown>) => void
-  /** called with lines of the checkpoint file that no server wrote so; without it they are not searched for */
+  /** called with the faulty lines of the checkpoint file; without it, faults are not searched for */
   onKeptFaults?: (faults: readonly LineFault[]) => void
 }
 
@@ -31,7 +31,7 @@ export interface Comparisons {
   compareAnchored(): Promise<unknown[]>
 }
 
-/** Remembers what the checkpoint file says of the logs, for the comparisons. */
+/** Remembers the content of the checkpoint file about the logs, for the comparisons. */
 export async function rememberKept(
   { sql, storeKeys, signingKey, committer, installationKey }: Services,
   file: string,
@@ -49,7 +49,7 @@ export async function rememberKept(
     onWarning?.(MISSING_TENANT, { tenant_id, file, line: witnesses.get(tenant_id)?.line })
 }
 
-/** The tenants of these that the database lacks, without those that were moved away and deleted on record. */
+/** Those of these tenants that are missing in the database, except recorded deletions after a move. */
 export async function listUnexplained(
   sql: Queryable,
   installationKey: AuditKey,
@@ -64,7 +64,7 @@ export async function listUnexplained(
   return unexplained
 }
 
-/** `assertSessions` is called before each comparison with what is in the database. */
+/** `assertSessions` is called before each comparison with the database. */
 export function createComparisons(
   { sql, storeKeys, states, committer, installationKey, now }: Services,
   assertSessions: () => Promise<void>,
@@ -78,7 +78,7 @@ export function createComparisons(
   const findAuditKey = async (tenant_id: string) => {
     const auditKey = (await states.find(tenant_id))?.auditKey
     if (!auditKey) return undefined
-    // Deleted after a move, which the installation's log records: nothing to raise an alarm about.
+    // Deleted after a move, as the installation's log records: this raises no alarm.
     const witness = watchesOf(committer).get(tenant_id).held.proven
     if ((await isGone(tenant_id)) && (await isLossAccepted(sql, { installationKey, tenant_id, witness })))
       return undefined
@@ -100,7 +100,7 @@ export function createComparisons(
   }
 }
 
-/** Refuses a used checkpoint file for a database without installation. @throws NoDatabaseError, HiddenRowsError */
+/** Refuses a used checkpoint file for a database without an installation. @throws NoDatabaseError, HiddenRowsError */
 export async function assertUnused(sql: Queryable, checkpointFile: string): Promise<void> {
   if (!(await holdsCheckpoints(checkpointFile))) return
   await assertWhole(sql)

@@ -1,4 +1,4 @@
-/** The secrets of an installation: opened by its root key, made with a new one, and read again while a server runs. */
+/** The secrets of an installation: opened by its root key, created with a new one, and read again while a server runs. */
 import { INSTALLATION_ID, OpenError } from '@eaas/protocol'
 import type { Clock } from './core/audit/append/clock.js'
 import { openAuditKey } from './core/audit/audit-key.js'
@@ -29,7 +29,7 @@ import { VERSION } from './version.js'
 
 /** The installation's row; undefined in a new database. @throws RootKeyError if there are tenants but no row */
 export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined> {
-  // In this order, because another process that creates both creates the row first.
+  // In this order: another process that creates both creates the row first.
   const isUsed = (await findSchemaVersion(sql)) > 0 && (await hasTenants(sql))
   const row = await findInstance(sql)
   if (isUsed && !row) {
@@ -45,7 +45,7 @@ export type InstallationSecrets = Pick<Services, 'storeKeys' | 'signingKey' | 'p
 
 type Opening = { clock: Clock; actor: string; migrations: URL; onLocked: ((message: string) => void) | undefined }
 
-/** Migrates and opens the secrets, or makes them in a new database. A server with a wrong root key writes nothing. */
+/** Migrates and opens the secrets, or creates them in a new database. With a wrong root key, writes nothing. */
 export async function unlock(sql: Sql, provider: RootKeyProvider, opening: Opening): Promise<InstallationSecrets> {
   const known = await findInstance(sql)
   if (known) await migrateUnlocked(sql, provider, { known, ...opening })
@@ -94,7 +94,6 @@ async function create(sql: Sql, provider: RootKeyProvider, { clock, actor, migra
   )
 }
 
-/** @throws RootKeyError if the key was removed from the database */
 export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys): Promise<AuditKey> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!wrapped_audit_key) {
@@ -120,28 +119,28 @@ export async function openSigningKey(
   }
 }
 
-/** Checks that the root key opens the secrets in a database that is served or migrated. @throws RootKeyError */
+/** Checks that the root key opens the secrets in a database, before it is served or migrated. @throws RootKeyError */
 export async function assertOpens(sql: Queryable, provider: RootKeyProvider): Promise<void> {
   const known = await findInstance(sql)
   if (!known) throw new RootKeyError('There is no installation whose secrets could be opened.')
   await openSigningKey(sql, await openStoreKeys(sql, provider), known)
 }
 
-const ASK_AGAIN_MS = 5_000 // how long to wait after the root key could not be used
+const ASK_AGAIN_MS = 5_000 // the wait after the root key could not be used
 
-/** Opens the root key again from its settings: it may have been rotated since the start, into the same file. */
+/** Opens the root key from its settings again, since it may have been rotated since the start, into the same file. */
 export function watchStoreKeys(sql: Sql, { storeKeys, ...secrets }: InstallationSecrets, config: Config) {
   const kind = config.rootKey?.kind ?? 'file'
   const isRemote = kind === 'exec' || kind === 'transit' || kind === 'aws-kms'
   let failedAt = Number.NEGATIVE_INFINITY
   let refusedPin: RefusedPinError | undefined
   return {
-    /** Reads the store keys that a rotation made or removed, and the secrets that it replaced. @throws RootKeyError */
+    /** Reads the store keys that a rotation added or deleted, and the secrets that it replaced. @throws RootKeyError */
     async refreshStoreKeys(): Promise<void> {
       if (performance.now() - failedAt < ASK_AGAIN_MS) return
       try {
         await refreshStoreKeys(sql, storeKeys, async () => {
-          if (refusedPin) throw refusedPin // a device locks itself after a few wrong ones
+          if (refusedPin) throw refusedPin // a device locks itself after a few wrong PINs
           return providerOf(config)
         })
         await followInstallation({ sql, storeKeys, ...secrets })
@@ -156,7 +155,7 @@ export function watchStoreKeys(sql: Sql, { storeKeys, ...secrets }: Installation
         throw error
       }
     },
-    /** The kind of the root key's provider, and whether its last call failed; `none` if this process held the key. */
+    /** The kind of the root key's provider, and whether its last call failed; `none` if this process holds the key. */
     describeRootKey(): string {
       if (!isRemote) return 'none'
       return failedAt === Number.NEGATIVE_INFINITY && !refusedPin ? kind : `${kind} failing`

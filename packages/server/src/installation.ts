@@ -40,7 +40,7 @@ import { createErasure, type Erase } from './operate/store/erasure.js'
 import { MIGRATIONS_DIRECTORY } from './package-directory.js'
 import { openOwnKey, openProvider } from './root-keys/open-provider.js'
 
-const READS_AT_ONCE = 4 // pages that are read from the log at once
+const READS_AT_ONCE = 4 // pages of the log
 const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'
 
 export interface Installation
@@ -49,37 +49,37 @@ export interface Installation
     Pick<Store, 'durability' | 'findDurability'> {
   services: Services
   eraseDestroyed: Erase // removes from the database's files what destroyed keys left there
-  database: string // where the database is, for messages; without credentials
-  /** Commits the entries that wait and closes the database; further calls do nothing. */
+  database: string // describes the database in messages; without credentials
+  /** Commits the waiting entries and closes the database; further calls do nothing. */
   close(): Promise<void>
 }
 
 type BlindHasher = TaskThread<BlindHashTask, BlindHashResult>
 
-/** Opens it where the server was built: its program is beside what the build makes of this file. */
+/** Finds the thread's program beside this file in the build. */
 export const openBlindHasher = (): BlindHasher =>
   createTaskThread(new URL('./blind-hash-thread-program.js', import.meta.url))
 
 export interface OpenOptions extends ComparisonOptions {
   config: Config
   onAlarm: (message: string, details: Record<string, unknown>) => void
-  /** called when the clock is found to be wrong, at most once a minute; a command reports it in its error instead */
+  /** called when the clock is wrong, at most once a minute; commands report it in their errors instead */
   onWrongClock?: ((message: string) => void) | undefined
-  beside?: boolean // use an embedded database that a server holds, through that server's socket; otherwise refused
+  beside?: boolean // use an embedded database that a server holds, through that server's socket; by default refuse it
   migrations?: URL // the folder of the migrations; the package's own by default
-  /** called now and then while a migration waits for locks that others hold; the message says who */
+  /** called now and then while a migration waits for others' locks; `message` names them */
   onMigrationLocked?: (message: string) => void
-  /** called before the embedded database is opened or created, once the configured root key is there */
+  /** called before the embedded database is opened or created, after the configured root key was found */
   onOpening?: (() => void) | undefined
   mayCreate?: boolean // create an installation if there is none; true by default
-  wait?: Wait // how long to wait for a database that cannot be reached; by default not at all
-  /** called when the open embedded database fails, after which it serves nothing; by default the process ends */
+  wait?: Wait // how long to wait for an unreachable database; by default not at all
+  /** called when the open embedded database fails and no longer serves; by default the process ends */
   onDatabaseFailure?: (error: Error) => void
   now?: (() => number) | undefined
   databaseNow?: (() => Promise<number>) | undefined // in milliseconds since 1970; by default the database's clock
   observeCommit?: (commit: Commit) => void
   observeUnrecorded?: (kind: UnrecordedKind, calls: number) => void
-  /** on PostgreSQL; otherwise this thread verifies, which runs the queries of the embedded database anyway */
+  /** for PostgreSQL; otherwise this thread verifies, as it runs the queries of the embedded database anyway */
   openVerifier?: ((database: ThreadDatabase) => Verifier) | undefined
   openBlindHasher?: (() => BlindHasher) | undefined
   actor?: string // the actor where there is no API key; by default the server itself
@@ -93,7 +93,7 @@ export async function openInstallation(options: OpenOptions): Promise<Installati
   const { config, wait } = options
   const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
   const open = () => openOnce(options, fromEnvironment)
-  // The database may go away, or run out of connections, at any statement of the opening; each of them can be repeated.
+  // The database may become unreachable, or run out of connections, at any statement of the opening, which can be repeated.
   return config.databaseUrl === undefined ? open() : untilReached(open, config, wait)
 }
 
@@ -105,9 +105,9 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
   if (config.databaseUrl === undefined) options.onOpening?.()
   const store = await openStore(config, { beside, mayCreate, serves, onFailure, onStaleLogin })
   try {
-    const sql = withDeadlines(store.sql) // the states and the committer set their own
+    const sql = withDeadlines(store.sql) // the states and the committer set their own deadlines
     const assertSessions = createSessionWatch({ sql, isEmbedded: store.isEmbedded })
-    await assertSessions() // before any table is read: its policies may execute what changes a session
+    await assertSessions() // before any table is read, since policies may execute code that changes a session
     const isNew = (await findOwnInstance(store.sql)) === undefined
     if (isNew && !mayCreate) await failWithoutInstallation(store, sql)
     if (isNew && config.checkpointFile !== undefined) await assertUnused(sql, config.checkpointFile)
@@ -120,7 +120,7 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
     })
     const { migrations = MIGRATIONS_DIRECTORY, onMigrationLocked: onLocked } = options
     const secrets = await unlock(store.sql, provider, { clock, actor, migrations, onLocked })
-    // A view hides rows without an error, so the first calls would be answered by what it shows.
+    // A view hides rows without an error, so the first calls would be answered from the view.
     if (serves) await assertWhole(sql)
     const { databaseUrl: url, databaseUrlFile: urlFile } = config
     const { isPooled, isSpread, searchPath } = store
@@ -132,7 +132,7 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
     if (config.checkpointFile !== undefined) await rememberKept(services, config.checkpointFile, options)
     const comparisons = createComparisons(services, assertSessions, options)
     await comparisons.compareAnchored()
-    await comparisons.sharedAlarms.compare() // an error of one tenant occurs again when that tenant is used
+    await comparisons.sharedAlarms.compare() // an error about one tenant recurs when that tenant is used
     const { durability, findDurability } = store
     let closing: Promise<void> | undefined
     return {
@@ -209,5 +209,5 @@ function createServices(
   }
 }
 
-// Imported here, so that no command loads the curve.
+// Imported here, so that commands do not load the curve.
 const hashHere: RunBlindHash = async (task) => (await import('./core/crypto/blind-hash.js')).runBlindHash(task)

@@ -1,13 +1,13 @@
-/** What is beside the code. This module must stay directly under `src/` or `dist/`. */
+/** Paths beside the code. This module must stay directly under `src/` or `dist/`. */
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 
 export const MIGRATIONS_DIRECTORY = new URL('../migrations/', import.meta.url)
 
-/** Where the build puts the files of docs/openapi and the image of the embedded database. */
+/** The build puts the files of docs/openapi and the image of the embedded database here. */
 export const BUILT_DIRECTORY = new URL('../dist/', import.meta.url)
 
-/** Finds the pages of the console in their package. @throws if it has none, because it was not built */
+/** Finds the pages of the console in their package. @throws if the package was not built */
 export function findConsoleDirectory(): string {
   try {
     return dirname(createRequire(import.meta.url).resolve('@eaas/console/dist/console.html'))

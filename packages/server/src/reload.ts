@@ -1,11 +1,11 @@
-/** Reloads the files of TLS every ten seconds, and everything at SIGHUP; each database connection reads its login. */
+/** Reloads the files of TLS every ten seconds, and everything at SIGHUP. Each database connection reads its own login. */
 import type { Log } from '@eaas/audit/node'
 import type { Config } from './core/config.js'
 import type { TlsListener } from './core/http/tls-listener.js'
 import type { Login } from './core/store/login.js'
 import { findReached } from './core/store/open-store.js'
 
-const INTERVAL_MS = 10_000 // how soon a file that was replaced is noticed
+const INTERVAL_MS = 10_000 // within which a replaced file is noticed
 
 export interface Reload {
   /** Reads everything now, tries the login to the database, and logs the result; never rejects. */
@@ -22,7 +22,7 @@ interface ReloadOptions {
 }
 
 export function startReload({ tls, config, setLogLevel, log, intervalMs = INTERVAL_MS }: ReloadOptions): Reload {
-  let failure: string | undefined // logged already
+  let failure: string | undefined // the one that is already logged
   function reloadTls(tls: TlsListener): boolean {
     try {
       if (tls.reload()) {
@@ -48,7 +48,7 @@ export function startReload({ tls, config, setLogLevel, log, intervalMs = INTERV
       return false
     }
   }
-  // Each new connection reads its login by itself. This reports a fault in it before a connection fails.
+  // Each new connection reads its login anyway. This reports a fault in it before a connection fails.
   const tryLogin = (login: Login) => attempt(REFUSED, () => findReached(login))
   const takeSettings = (read: () => Config) =>
     attempt('the settings stay as they are', () => {
@@ -76,7 +76,7 @@ export function startReload({ tls, config, setLogLevel, log, intervalMs = INTERV
 
 const REFUSED = 'the database could not be logged in to as the settings say now; connections that are open stay'
 
-/** What needs no restart, or is not a setting. */
+/** Settings that need no restart, and members that are not settings. */
 const TAKEN: readonly string[] = ['logLevel', 'databaseUrl', 'unknownVariables']
 
 function findChanged(before: Config, now: Config): string[] {

@@ -1,4 +1,4 @@
-/** The table of jobs: which work without a call runs how often, and what the log and the metrics say of it. */
+/** The table of jobs: how often each runs without a call, and what it reports to the log and the metrics. */
 import type { Config } from './core/config.js'
 import { doDueWork, rotateAfterWraps } from './core/jobs/due-work.js'
 import { type Fail, type Log, type Periodic, type Run, startPeriodic } from './core/jobs/periodic.js'
@@ -27,15 +27,15 @@ export interface ScheduleOptions extends RoundOptions, Pick<Installation, 'refre
 export type Schedule = ReturnType<typeof startSchedule>
 
 interface Job<Found> {
-  name: string // as the log and the metrics name it
+  name: string // its name in the log and the metrics
   everyMs: number
-  after?: string // the job whose first run the first run of this one waits for; it begins at once by default
+  after?: string // the job for whose first run its first run waits; by default it begins at once
   run: (run: Run) => Promise<Found>
-  /** writes what a run found into the log and the metrics */
+  /** writes the result of a run to the log and the metrics */
   report?: (found: Found) => void
 }
 
-/** Starts every job. Their first runs begin now, most of them one after another. */
+/** Starts every job. The first runs begin now, most of them one after another. */
 export function startSchedule(options: ScheduleOptions) {
   const { measures, log } = options
   const rounds = createRounds(options)
@@ -63,14 +63,13 @@ export function startSchedule(options: ScheduleOptions) {
   }
   return {
     emitCheckpoints: () => rounds.emitCheckpoints(logFailure, stopping.signal),
-    /** Begins no further run, and waits for those under way. */
     async stop(): Promise<void> {
       stopping.abort()
       await Promise.all([...started.values()].map((job) => job.stop()))
     },
-    /** Writes alarms and where this process saw logs end; to be called after `stop`, before the database closes. */
+    /** Writes alarms and where this process saw logs end. Call it after `stop`, before the database closes. */
     async writeLastWitnesses(): Promise<void> {
-      // Entries that can't be compared or signed now could be cut off unnoticed once this process has ended.
+      // Entries that can't be compared or signed now could be cut off unnoticed after this process has ended.
       let isWhole = false
       try {
         const isCompared = await rounds.compareChains(logFailure)
@@ -80,7 +79,7 @@ export function startSchedule(options: ScheduleOptions) {
         if (!isWhole) await rounds.keepWitnessed(logFailure)
       }
     },
-    /** Writes into the file where this process saw each log end, whatever the database says; does not ask the database. */
+    /** Writes to the file where this process saw each log end, without asking the database. */
     keepWitnessed: () => rounds.keepWitnessed(logFailure),
   }
 }
@@ -89,15 +88,15 @@ function job<Found>({ run, report = () => undefined, ...row }: Job<Found>): Job<
   return { ...row, run: async (each) => report(await run(each)) }
 }
 
-// The first runs that `after` orders take place one after another: in parallel, each would open a connection, which costs
-// more CPU than most of them. Due work, verifications and purges may take long, so none of these waits for another.
+// Jobs with `after` begin one after another: in parallel, each would open a connection, at more CPU time than most of
+// them take. Due work, verifications and purges may take long, so no other job waits for them.
 function listJobs(options: ScheduleOptions, rounds: Rounds): Job<void>[] {
   const { config, services, refreshStoreKeys } = options
   const { apiKeyUses, unrecordedCalls, peppers } = services
   return [
     job({
       name: 'reading the alarms',
-      everyMs: SECOND_MS, // how long an alarm that one process raised may be unknown to another
+      everyMs: SECOND_MS, // how long other processes may not know of an alarm that one process raised
       run: ({ fail }) => rounds.compareChains(fail),
     }),
     job({ name: 'reading the store keys', everyMs: STORE_KEYS_MS, run: refreshStoreKeys }),
@@ -150,21 +149,21 @@ function listKeyJobs({ services, eraseDestroyed, measures, log }: ScheduleOption
   return [
     job({
       name: 'listing the keys that are due',
-      everyMs: 20 * SECOND_MS, // rotations and destructions are carried out within a minute of their time
+      everyMs: 20 * SECOND_MS, // carries out rotations and destructions within a minute of their time
       after: 'writing checkpoints',
       run: changeKeys(doDueWork, 'rotating or destroying a key failed; it will be retried'),
       report: (keys) => keys > 0 && log.info({ keys }, 'rotated or destroyed keys that were due'),
     }),
     job({
       name: 'counting what keys wrapped',
-      everyMs: 60 * MINUTE_MS, // a key that wrapped as often as it may goes on so long: 2^25 wraps at 10,000 a second
+      everyMs: 60 * MINUTE_MS, // a spent key continues for this long: 2^25 wraps at 10,000 a second
       after: 'listing the keys that are due',
       run: changeKeys(rotateAfterWraps, 'rotating a key that wrapped as often as it may failed; it will be retried'),
       report: (keys) => keys > 0 && log.info({ keys }, 'rotated keys that had wrapped as often as they may'),
     }),
     job({
       name: 'comparing what API keys open with what is usual',
-      everyMs: 10 * MINUTE_MS, // how late it may be recorded that an API key opens more than is usual
+      everyMs: 10 * MINUTE_MS, // how late an unusual use of an API key may be recorded
       after: 'counting what keys wrapped',
       run: ({ signal, fail }) =>
         noteDoubledUsage({
@@ -186,7 +185,7 @@ function listKeyJobs({ services, eraseDestroyed, measures, log }: ScheduleOption
     }),
     job({
       name: 'erasing what destroyed keys left in the files of the database',
-      everyMs: MINUTE_MS, // how long the files may hold it
+      everyMs: MINUTE_MS, // how long the files may hold destroyed keys
       after: 'listing the keys that are due',
       run: eraseDestroyed,
       report: createErasureReport(log),
@@ -216,7 +215,7 @@ function verifyLogs({ config, services, measures, log }: ScheduleOptions): Job<v
   })
 }
 
-// An obstacle is logged once for each number of destroyed versions: the owner of the tables may vacuum them.
+// Logs an obstacle once for each number of destroyed versions: the owner of the tables may vacuum them.
 function createErasureReport(log: Log): (erasure: Erasure) => void {
   let logged = 0
   return ({ outcome, versions }) => {
@@ -232,7 +231,7 @@ function listPurgeJobs(options: ScheduleOptions): Job<void>[] {
   const { purge, look } = createPurge(options)
   return [
     job({ name: 'purging old entries', everyMs: 24 * 60 * MINUTE_MS, after: 'writing checkpoints', run: purge }),
-    // A few tenants may still be reported so long after a command has purged their entries.
+    // For this long, a few tenants may still be reported after a command has purged their entries.
     job({ name: 'looking for what the purge left', everyMs: 2 * SECOND_MS, after: 'purging old entries', run: look }),
   ]
 }

@@ -1,4 +1,4 @@
-/** The server put together: an installation, the application on it, and the jobs that run without a call. */
+/** The complete server: an installation, its application, and the jobs that run without a call. */
 import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -24,26 +24,26 @@ import { startSchedule } from './schedule.js'
 import { VERSION } from './version.js'
 
 export interface Server {
-  /** Makes /health turn callers away while every call is still served. */
+  /** Makes /health turn callers away, while every call is still served. */
   beginStopping(): void
   /** Reloads what can change while the server runs, and logs the result. */
   reload(read: () => Config): Promise<void>
   app: FastifyInstance // closing it answers the calls under way, commits, writes checkpoints, and closes the database
   installation: Installation
   emitCheckpoints(): Promise<unknown>
-  /** Writes into the checkpoint file where this process saw each log end, whatever the database says. */
+  /** Writes to the checkpoint file where this process saw each log end, without asking the database. */
   keepWitnessed(): Promise<void>
 }
 
 /** Without `openVerifier` and `openBlindHasher`, this thread does their work. */
 interface ServerOptions extends Pick<OpenOptions, 'config' | 'now' | 'openVerifier' | 'openBlindHasher' | 'onOpening'> {
-  log?: { write(line: string): unknown } // where the lines of its log go; by default to standard error
+  log?: { write(line: string): unknown } // receives the lines of its log; by default standard error
   /** called when the embedded database has failed, after `keepWitnessed`; by default a rejection ends the process */
   onDatabaseFailure?: (error: Error) => void
   takesSchemas?: boolean // whether routes with Fastify schemas may be added; by default such a route is refused
 }
 
-/** Opens the database that the configuration names and builds the application; does not listen yet. */
+/** Opens the configured database and builds the application; does not listen yet. */
 export async function openServer({
   config,
   now,
@@ -54,10 +54,10 @@ export async function openServer({
   onOpening,
   takesSchemas = false,
 }: ServerOptions): Promise<Server> {
-  const tls = config.tls && createTlsListener(config.tls) // first: if its files cannot be used, nothing is opened
+  const tls = config.tls && createTlsListener(config.tls) // first, so that nothing is opened if its files cannot be used
   let app: FastifyInstance | undefined
   let isStopping = false
-  const early: (() => void)[] = [] // alarms and warnings from before there is a log to write them to
+  const early: (() => void)[] = [] // alarms and warnings from before the log exists
   const logAs = (level: 'fatal' | 'warn') => (message: string, details: Record<string, unknown>) => {
     const write = () => app?.log[level](details, message)
     if (app) write()
@@ -82,7 +82,7 @@ export async function openServer({
       onWait: ({ error, ...details }) =>
         logWithoutApp(config.logLevel, 'warn', { ...details, err: error }, 'waiting for the database'),
     },
-    // Writes where the logs end: otherwise an attacker who makes the database fail could truncate them unnoticed.
+    // First writes where the logs end: otherwise an attacker who makes the database fail could truncate them unnoticed.
     onDatabaseFailure: (error) =>
       void keepWitnessed().then(() => (onDatabaseFailure ? onDatabaseFailure(error) : Promise.reject(error))),
     onMigrationLocked: (message) => logWithoutApp(config.logLevel, 'warn', {}, message),
@@ -149,10 +149,10 @@ export async function openServer({
   return { app, installation, emitCheckpoints, keepWitnessed, beginStopping, reload: reload.now }
 }
 
-/** How long the database may delay a start or a stop by recording it. */
+/** How long recording may delay a start or a stop. */
 const RECORD_DEADLINE_MS = 1_500
 
-/** Records starts and stops. If the database takes no writes, the server starts and stops anyway, and logs that. */
+/** Records starts and stops. If the database takes no writes, the server logs that, and starts and stops anyway. */
 function createRunRecorder(
   services: Services,
   { config, database, log }: { config: Config; database: string; log: FastifyBaseLogger },
@@ -189,7 +189,7 @@ async function logAdvice(
     )
   }
   for (const file of rootKeyFiles(config)) {
-    // Shares are removed once the root key is open.
+    // Operators remove the files of shares once the root key is open.
     if (!existsSync(file) || !(await isReadableByAll(file))) continue
     log.warn({ file }, 'everybody on this machine can read the root key, or what opens it: chmod 600')
   }
@@ -201,8 +201,8 @@ async function logAdvice(
   }
 }
 
-// SHA-256 over the settings, for the installation's log. Nothing secret can be guessed from it: of the root key and of
-// the database's URL, which holds a password, it covers only where they come from.
+// SHA-256 over the settings, for the installation's log. It covers only the sources of the root key and of the
+// database's URL, which contains a password, so nothing secret can be guessed from it.
 function digestConfig(
   {
     rootKey,

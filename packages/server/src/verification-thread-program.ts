@@ -8,16 +8,16 @@ import { connect } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
 
 const CONNECTIONS = 3 // logs that are verified at once: two for callers, and the scheduled one
-/** Calls come first where cores are scarce. */
+/** So that calls come first where cores are scarce. */
 const NICER = 10
 const NICEST = 19
 
-// On Linux this is the priority of this thread alone; elsewhere it would be that of the whole process.
+// On Linux this is the priority of this thread alone; elsewhere, of the whole process.
 if (process.platform === 'linux') {
   try {
     setPriority(0, Math.min(NICEST, getPriority(0) + NICER))
   } catch {
-    // The system call may be filtered. Then the threads compete as equals.
+    // The system call may be filtered; the threads then have equal priority.
   }
 }
 

@@ -1,7 +1,7 @@
 /** The version of this package. This module must stay one level below the manifest, in `src/` or `dist/`. */
 import { readFileSync } from 'node:fs'
 
-/** Written in by the build; none where git was not there. */
+/** Set by the build, if git was available. */
 declare const EAAS_COMMIT: string | undefined
 
 const { version, repository } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -10,5 +10,5 @@ const { version, repository } = JSON.parse(readFileSync(new URL('../package.json
 }
 const commit = typeof EAAS_COMMIT === 'undefined' ? undefined : EAAS_COMMIT
 
-/** The commit tells two builds of clones apart; `npm run release` writes the repository into the manifest. */
+/** The commit distinguishes builds of clones; `npm run release` adds the repository to the manifest. */
 export const VERSION = repository === undefined && commit ? `${version}+${commit}` : version

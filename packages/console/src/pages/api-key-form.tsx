@@ -1,4 +1,4 @@
-/** What an API key may do: for a new one, or to change one. */
+/** The form for an API key's rights, to create or to change one. */
 import { PERMISSIONS } from '@eaas/protocol'
 import type { ApiKeyRecord, NewApiKeyOptions } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
@@ -32,13 +32,13 @@ interface ApiKeyFormProps {
   title: string
   act: string
   apiKey?: ApiKeyRecord
-  /** gets the fields of the form, and those that changed since it was shown */
+  /** gets the fields of the form, and those that the user changed */
   onAct(fields: NewApiKeyOptions, changes: Partial<NewApiKeyOptions>): Promise<unknown>
   onClose(): void
 }
 
 export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormProps) {
-  // As it was when the form was shown: a list that is read again meanwhile would change fields that the user did not touch.
+  // As it was when the form was shown: a list that is read again would change fields that the user did not touch.
   const { current: apiKey } = useRef(props.apiKey)
   const form = useRef<HTMLFormElement>(null)
   const shown = useRef<Partial<NewApiKeyOptions>>({})
@@ -49,7 +49,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
     if (form.current) shown.current = readFields(new FormData(form.current))
   }, [])
   const held = session.value?.rights.own?.permissions ?? PERMISSIONS
-  // A permission that the signed-in API key lacks is offered only if it is held already.
+  // A permission that the signed-in API key lacks is offered only if this one already holds it.
   const offered = PERMISSIONS.filter((name) => held.includes(name) || apiKey?.permissions.includes(name))
   const { budgets, keys: limited, allowed_ips, expires_at } = apiKey ?? {}
   const until = expires_at?.slice(0, 19).replace('T', ' ') ?? ''
@@ -63,7 +63,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
     })
     isBusy.value = false
   }
-  // Fields have only default values: Preact sets a `value` again at each render, over what was typed.
+  // Fields have only default values: Preact would set a `value` again at each render, over the typed text.
   return (
     <form ref={form} class="wide-form" aria-label={title} onSubmit={submit}>
       <h1>{title}</h1>
@@ -163,7 +163,7 @@ function readFields(data: FormData): NewApiKeyOptions {
     permissions,
     expires_at: expires_at ?? null,
     allowed_ips: ips.length > 0 ? ips : null,
-    // Whether it is limited is a separate choice, so that an emptied field never means all keys.
+    // The choice whether it is limited is separate, so that an emptied field never means all keys.
     keys: data.has('limited') ? readKeys(text('keys')) : null,
     budgets: isLimited ? budgets : null,
   }

@@ -1,4 +1,4 @@
-/** What the service says about itself, and whether the log verifies. */
+/** What the service reports about itself, and whether the log verifies. */
 import { visible } from '@eaas/protocol'
 import type { Health, Verification } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'

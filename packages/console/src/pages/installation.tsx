@@ -1,4 +1,4 @@
-/** For operators: the alarms, each with what to do about it, and the ages of what guards the logs. */
+/** For operators: the alarms, each with advice, and the ages of backups and of what guards the logs. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type Alarm, listAlarms, readStatus, type Status } from '../operator.js'

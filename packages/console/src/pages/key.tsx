@@ -12,7 +12,7 @@ import { Button, Facts, Id, Named, State, say, setTo, Time } from '../ui/values.
 import { Due } from './keys.js'
 
 const MONTH_MS = 30 * 86_400_000
-const READ_ENTRIES = 500 // entries of the last 30 days that are read to say who used the key
+const READ_ENTRIES = 500 // entries of the last 30 days, read to find out who used the key
 const PAGE_ENTRIES = 100
 
 type Use = { users: ReadonlyMap<string, number>; read: number; total: number }
@@ -27,7 +27,7 @@ const VERSION_COLUMNS: readonly Column<KeyWithVersions['versions'][number]>[] = 
 
 type Act = 'rotate' | 'disable' | 'enable' | 'destroy' | 'cancel' | 'rotation'
 
-/** The page of one key: another key has another component, which a late answer for this one cannot reach. */
+/** The page of one key. Another key gets another component, which a late answer for this one cannot reach. */
 export function KeyPage({ id }: { id: string }) {
   const key = useSignal<KeyWithVersions | undefined>(undefined)
   const use = useSignal<Use | undefined>(undefined)
@@ -93,7 +93,7 @@ async function readInto(id: string, key: Signal<KeyWithVersions | undefined>, us
   if (mayTry('audit:read')) use.value = await readUse(id)
 }
 
-/** Reads from the newest entries who wrapped and unwrapped. */
+/** Finds out from the newest entries who wrapped and unwrapped. */
 async function readUse(key_id: string): Promise<Use> {
   const date_from = new Date(Date.now() - MONTH_MS)
   const users = new Map<string, number>()
@@ -163,7 +163,7 @@ function Acts({ status, act: chosen }: { status: KeyWithVersions['status']; act:
 interface ActDialogProps {
   act: Act
   keyRead: KeyWithVersions
-  use: Use | string // or why it is not known
+  use: Use | string // a text says why it is unknown
   onClose(): void
 }
 

@@ -23,7 +23,6 @@ const COLUMNS: readonly Column<Key>[] = [
   { title: 'Id', wide: true, cell: ({ id }) => <Id id={id} label="key's id" /> },
 ]
 
-/** When the key is rotated next, or destroyed. */
 export function Due({ rotation, destroy_at, status }: Pick<Key, 'rotation' | 'destroy_at' | 'status'>) {
   if (status === 'pending_destruction' && destroy_at)
     return (

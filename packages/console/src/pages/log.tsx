@@ -14,8 +14,8 @@ import { Button, CopyButton, Facts, Named, Time } from '../ui/values.js'
 
 const PAGE_ENTRIES = 100
 const LIVE_MS = 3_000
-const CONTEXT = 'context.' // the prefix of the members of an entry that are its context
-/** Red where something was refused or a key left the server. */
+const CONTEXT = 'context.' // the prefix of an entry's members for its context
+/** Red, since something was refused or a key left the server. */
 const ALARMS: readonly string[] = ['key.export', 'envelope_only.refused', 'budget.refused', 'usage.doubled']
 
 const COLUMNS: readonly Column<Entry>[] = [
@@ -31,7 +31,7 @@ const COLUMNS: readonly Column<Entry>[] = [
 
 const FILTERS = ['action', 'key', 'actor', 'user', 'context', 'from', 'to', 'entry'] as const
 
-/** The filter that the URL states. @throws SyntaxError if it cannot be read: leaving it out would show too much */
+/** The filter in the URL. @throws SyntaxError if it is unreadable, since without it the page would show too much */
 function readFilter(): ListEntriesOptions {
   const [action, key, actor, user, context] = FILTERS.map(param)
   const [from, to] = [readEdge('from', 'begin'), readEdge('to', 'end')]
@@ -53,7 +53,7 @@ function readEdge(name: 'from' | 'to', edge: 'begin' | 'end'): string | undefine
   return time
 }
 
-/** The single entry that the URL asks for, 0 if there is none. @throws SyntaxError */
+/** The single entry that the URL names, or 0. @throws SyntaxError */
 function readEntry(): number {
   if (/^\d{0,15}$/.test(param('entry'))) return Number(param('entry'))
   throw new SyntaxError('entry must be the number of an entry')
@@ -63,7 +63,7 @@ async function readPage(offset: number): Promise<{ logs: Entry[]; total: number 
   const entry = readEntry()
   if (entry === 0) return client().audit.list({ ...readFilter(), limit: PAGE_ENTRIES, offset })
   const { logs } = await client().audit.list({ after_id: entry - 1, order: 'asc', limit: 1 })
-  // If it was purged, the list begins with the first one that is left.
+  // If it was purged, the list would begin with the first remaining entry.
   const found = logs.filter(({ id }) => id === entry)
   return { logs: found, total: found.length }
 }
@@ -80,7 +80,7 @@ function readContext(text: string): Record<string, string> {
   )
 }
 
-/** The entries that the URL asks for, newest first, as far as they were read. */
+/** The entries that the URL selects, newest first, as far as they were read. */
 function createEntryList() {
   const entries = signal<readonly Entry[]>([])
   const total = signal<number | undefined>(undefined)
@@ -89,7 +89,7 @@ function createEntryList() {
   let isReading = false
   let nextOffset = 0
 
-  /** Reads older entries after those that are shown, or the newest if none are. */
+  /** Reads older entries than the shown ones, or the newest if none are shown. */
   const readOlder = async () => {
     if (isReading) return
     isReading = true
@@ -97,8 +97,8 @@ function createEntryList() {
       const offset = Math.max(nextOffset, entries.value.length)
       const page = await readPage(offset)
       const oldest = entries.value.at(-1)?.id ?? Number.POSITIVE_INFINITY
-      entries.value = [...entries.value, ...page.logs.filter(({ id }) => id < oldest)] // new ones have shifted the page
-      nextOffset = offset + page.logs.length // even if all of them are shown already
+      entries.value = [...entries.value, ...page.logs.filter(({ id }) => id < oldest)] // new entries have shifted the page
+      nextOffset = offset + page.logs.length // even if all of them are already shown
       total.value = page.total
       learnNames(page.logs)
       isWhole.value = page.logs.length < PAGE_ENTRIES
@@ -124,7 +124,7 @@ export function LogPage() {
   const query = JSON.stringify(FILTERS.map(param))
   const isOne = param('entry') !== ''
   const isLive = param('live') !== '' && !isOne
-  // For another query there is another list, which answers to the former one do not reach.
+  // Another query gets another list, which late answers for the former one do not reach.
   const { entries, total, isWhole, error, readOlder, readNewer } = useMemo(createEntryList, [query])
   useEffect(() => {
     if (!isLive) return
@@ -229,7 +229,7 @@ function Opened({ entry }: { entry: Entry }) {
   )
 }
 
-// How to prove the entry, from an export, to a person who does not trust the server: what a page shows proves nothing.
+// How to prove the entry from an export to a person who does not trust the server, whose pages prove nothing.
 function Proof({ id }: { id: number }) {
   const command = `npx @eaas/audit prove EXPORT ${id} --out ${id}.proof`
   return (
@@ -250,7 +250,7 @@ function Linked({ id, href }: { id: string; href: string }) {
   )
 }
 
-/** The pairs that a wrap or unwrap stated (wrapped-key-v2.md 4). */
+/** The stated pairs of a wrap or unwrap (wrapped-key-v2.md 4). */
 function describeContext(metadata: Entry['metadata']): string {
   const pairs = Object.entries(metadata).filter(([name]) => name.startsWith(CONTEXT))
   return pairs.map(([name, value]) => `${name.slice(CONTEXT.length)}=${textOf(value)}`).join(' ')

@@ -1,4 +1,4 @@
-/** Who could do what at a time, and what differs between two times, read from the entries that changed it. */
+/** Who could do what at a time, and the differences between two times, from the entries that changed rights. */
 import { createRightsSectionReader, type Row, type Section, type Table, withNames } from '@eaas/audit'
 import { visible } from '@eaas/protocol'
 import type { Entry } from '@eaas/sdk'
@@ -11,7 +11,7 @@ import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/outcome.js'
 import { Button, Named } from '../ui/values.js'
 
-/** The actions that make or change an API key, and what a tenant's API keys can do at all. */
+/** The actions that create or change an API key, or change what any API key of the tenant can do. */
 const CHANGES: readonly Entry['action'][] = [
   'api_key.create',
   'api_key.update',
@@ -24,7 +24,7 @@ const MOST_ENTRIES = 20_000
 
 interface Read {
   section: Section
-  names: ReadonlyMap<string, string> // as of the later time
+  names: ReadonlyMap<string, string> // at the later time
 }
 
 export function RightsPage() {
@@ -62,7 +62,7 @@ export function RightsPage() {
 
 type RightsProps = { from: string | undefined; to: string | undefined; isCompared: boolean }
 
-// The rights at two times, read once: other times have another component, which a late answer for these cannot reach.
+// Reads the rights at two times once. Other times get another component, which a late answer for these cannot reach.
 function Rights({ from, to, isCompared }: RightsProps) {
   const read = useSignal<Read | 'too many' | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
@@ -87,7 +87,7 @@ function Rights({ from, to, isCompared }: RightsProps) {
   )
 }
 
-/** Reads a time; returns now for a future one, about which the log says nothing. */
+/** Reads a time. Returns now for a future one, since the log says nothing about it. */
 function readPast(text: string, now: string): string | undefined {
   const time = readTime(text, 'end')
   return time !== undefined && time > now ? now : time
@@ -98,14 +98,14 @@ async function readRights(period: { from: string; to: string }): Promise<Read | 
   const entries: Entry[] = []
   for (const action of CHANGES) {
     for await (const entry of audit.entries({ action, order: 'asc', date_to: period.to })) {
-      // With some changes left out, a revoked API key would be shown as active.
+      // Without some changes, a revoked API key would be shown as active.
       if (entries.length >= MOST_ENTRIES) return 'too many'
       entries.push(entry)
     }
   }
   learnNames(entries)
   const [first] = (await audit.list({ order: 'asc', limit: 1 })).logs
-  const after_id = (first?.id ?? 1) - 1 // a purge may have removed what is before
+  const after_id = (first?.id ?? 1) - 1 // a purge may have deleted the entries before
   const reader = createRightsSectionReader(period)
   for (const { metadata, ...entry } of entries.sort((a, b) => a.id - b.id))
     reader.read({ ...entry, metadata: JSON.stringify(metadata) })
@@ -172,7 +172,7 @@ function saveTable(table: Table, names: Read['names']): void {
 
 type CellProps = { kind: string; cell: Row['cells'][number] | undefined; names: ReadonlyMap<string, string> }
 
-/** An entry's number is a link to it. */
+/** Links an entry's number to the entry. */
 function CellOf({ kind, cell, names }: CellProps) {
   if (cell === null || cell === undefined || typeof cell === 'object') return null
   if (kind === 'id') return <Named id={String(cell)} name={names.get(String(cell))} />

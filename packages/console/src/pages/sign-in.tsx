@@ -1,4 +1,4 @@
-/** The user pastes the API key here, and the field is cleared once it was read; or accepts what a link signs in to. */
+/** The user pastes an API key, and the field is cleared after reading it; or the user accepts the sign-in of a link. */
 import { visible } from '@eaas/protocol'
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'

@@ -1,4 +1,4 @@
-/** For operators: the tenants, to make, change, suspend and resume. */
+/** For operators: lists, creates, changes, suspends and resumes tenants. */
 import { visible } from '@eaas/protocol'
 import { type Signal, useComputed, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
@@ -45,7 +45,7 @@ export function TenantsPage() {
     (tenants.value ?? []).filter(({ tenant_id: id, name, status }) => isAskedFor({ id, name, status })),
   )
   const lists = useRef(0)
-  // Of lists that are read at the same time, the one requested last counts.
+  // Of concurrent requests for the list, the latest one counts.
   const load = () =>
     attempt(error, async () => {
       lists.current += 1

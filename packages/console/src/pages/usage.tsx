@@ -1,4 +1,4 @@
-/** How much was done in a month: by day and action, by API key, and what was refused. */
+/** The use in a month: by day and action, by API key, and what was refused. */
 import type { Entry, Usage } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
@@ -13,7 +13,7 @@ import 'uplot/dist/uPlot.min.css'
 
 type Action = Entry['action']
 
-const PLOTTED = 4 // the actions that are counted by day: the most frequent ones
+const PLOTTED = 4 // by day; the most frequent actions
 const AT_ONCE = 4
 const PLOT_PX = 220
 
@@ -66,7 +66,7 @@ export function UsagePage() {
   )
 }
 
-/** One month, read once: another month has another component, which a late answer for this one cannot reach. */
+/** Reads one month once. Another month gets another component, which a late answer for this one cannot reach. */
 function Month({ month }: { month: string }) {
   const usage = useSignal<Usage | undefined>(undefined)
   const days = useSignal<Days | undefined>(undefined)
@@ -89,7 +89,6 @@ function Month({ month }: { month: string }) {
   )
 }
 
-/** Counts the entries of each day for the most frequent actions. */
 async function countDays(month: string, operations: Usage['operations']): Promise<Days> {
   const { audit } = client()
   const actions = Object.entries(operations)

@@ -1,4 +1,4 @@
-/** A dialog that says what will happen and, for what cannot be undone, requires typing the name; and the fields of one. */
+/** A dialog that says what will happen and, if that cannot be undone, makes the user type the name; and its fields. */
 import { visible } from '@eaas/protocol'
 import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
@@ -10,7 +10,7 @@ interface DialogProps {
   title: string
   children: ComponentChildren
   act: string
-  typed?: string // what has to be typed, as it is shown, before the button works
+  typed?: string // the text to type, as shown, before the button works
   isDangerous?: boolean
   onAct(): Promise<unknown>
   onClose(): void
@@ -57,7 +57,7 @@ export function Dialog({ title, children, act, typed, isDangerous = false, onAct
 
 interface FieldProps {
   value: Signal<string>
-  /** the range of a whole number; without it, the field is a name or a reason, and required */
+  /** the range of a whole number; by default the field is a name or a reason, and required */
   range?: { min: number; max?: number }
   children: ComponentChildren
 }
@@ -72,7 +72,7 @@ export function Field({ value, range, children }: FieldProps) {
   )
 }
 
-/** What a form changes since it was shown: another person may have changed other members meanwhile. */
+/** The fields that the user changed, since another person may have changed others meanwhile. */
 export function findChanges<Fields extends object>(shown: Partial<Fields>, saved: Fields): Partial<Fields> {
   const isChanged = ([name, value]: [string, unknown]) =>
     JSON.stringify(value) !== JSON.stringify(shown[name as keyof Fields])

@@ -1,4 +1,4 @@
-/** What an action led to: the error of a call, or an API key that is shown this once. */
+/** The result of an action: the error of a call, or an API key that is shown only once. */
 import { visible } from '@eaas/protocol'
 import { isEaasError } from '@eaas/sdk'
 import type { Signal } from '@preact/signals'
@@ -28,7 +28,7 @@ export function Problem({ error }: { error: unknown }) {
   )
 }
 
-/** Runs something, and shows its error; returns whether it succeeded. */
+/** Runs `work`, and shows its error; returns whether it succeeded. */
 export async function attempt(error: Signal<unknown>, work: () => Promise<unknown>): Promise<boolean> {
   error.value = undefined
   try {

@@ -1,12 +1,12 @@
-// The table of every page: a sticky head, rows of one height that open in place, and as many of them in the document as
-// the window shows, however many there are. And a plain one for few rows.
+// The table of most pages: a sticky head, and rows of one height that open in place. The document has only the rows
+// that the window shows, however many there are. Also a plain table for few rows.
 import { signal, useComputed, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { param, setParams } from '../location.js'
 
 const ROW_PX = 34 // as in style.css
-const SPARE_ROWS = 4 // rows drawn above and below the window, so that keys and wheels find the next one there
+const SPARE_ROWS = 4 // drawn above and below the window, so that keys and wheels find the next one there
 
 /** As in style.css: too narrow for the columns that are `wide`. */
 const narrow = matchMedia('(max-width: 44rem)')
@@ -18,9 +18,9 @@ narrow.addEventListener('change', () => {
 export interface Column<Row> {
   title: string
   cell(row: Row): ComponentChildren
-  wide?: boolean // left out on a phone, where the opened row shows it
+  wide?: boolean // hidden on a phone, where the opened row shows it
   isNumber?: boolean
-  width?: number // parts of the width; 1 by default
+  width?: number // share of the width; 1 by default
 }
 
 interface TableProps<Row> {
@@ -28,7 +28,7 @@ interface TableProps<Row> {
   rows: readonly Row[]
   columns: readonly Column<Row>[]
   keyOf(row: Row): string | number
-  /** what the first cell's control does: goes somewhere, or otherwise opens the row */
+  /** where the first cell's link leads; without it, the cell's control opens the row */
   linkOf?(row: Row): string
   open?(row: Row): ComponentChildren
   toneOf?(row: Row): string
@@ -135,7 +135,7 @@ function Head<Row>({ columns }: { columns: readonly Column<Row>[] }) {
   )
 }
 
-/** A table of few rows, all of which are in the document; or what `empty` says if there are none. */
+/** A table of few rows, all of which are in the document; without rows, it shows `empty`. */
 export function PlainTable<Row>({ label, rows, columns, keyOf, empty }: TableProps<Row> & { empty?: string }) {
   if (rows.length === 0 && empty !== undefined) return <p class="empty">{empty}</p>
   return (
@@ -175,7 +175,7 @@ export function moveRow(step: 1 | -1): void {
 
 interface ListBarProps {
   title: string
-  what: string // what the list is of, as in `Search keys`
+  what: string // the plural of the listed things, as in `Search keys`
   count: string
   states: readonly string[]
   children: ComponentChildren

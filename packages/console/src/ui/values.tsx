@@ -15,7 +15,6 @@ setInterval(() => {
 }, MINUTE_MS)
 const isUtc = computed(() => param('utc') !== '')
 
-/** A button that submits no form. */
 export function Button(props: ComponentProps<'button'>) {
   return <button type="button" {...props} />
 }
@@ -68,7 +67,7 @@ export function State({ state }: { state: string }) {
 
 type ByTitle<Value> = Readonly<Record<string, Value>>
 
-/** What is known of something, by titles; a fact that is null or undefined is left out. */
+/** Known facts by titles; drops those that are null or undefined. */
 export function Facts({ of, tones = {} }: { of: ByTitle<ComponentChildren>; tones?: ByTitle<string> }) {
   const known = Object.entries(of).filter(([, value]) => value !== null && value !== undefined)
   return (
@@ -83,7 +82,7 @@ export function Facts({ of, tones = {} }: { of: ByTitle<ComponentChildren>; tone
   )
 }
 
-/** Makes what a control does: it gives a signal this value. */
+/** Makes a control's action, which sets a signal to this value. */
 export function setTo<Value>(to: Signal<Value>, value: Value): () => void {
   return () => {
     to.value = value
@@ -102,13 +101,13 @@ export function checkInto(to: Signal<boolean>): (event: TargetedEvent<HTMLInputE
   }
 }
 
-/** The keys that an API key is limited to. An empty list means no key, which is not the same as no list. */
+/** The keys on an API key's list. An empty list means no key; without a list, all keys. */
 export function describeKeys(keys: readonly string[] | undefined): string {
   if (keys === undefined) return 'all'
   return keys.length === 0 ? 'none' : visible(keys.join(', '))
 }
 
-/** What was done just now, read out by screen readers. */
+/** The last action, for screen readers to read out. */
 export const said = signal('')
 let silence: ReturnType<typeof setTimeout> | undefined
 

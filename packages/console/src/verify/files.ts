@@ -1,4 +1,4 @@
-/** Tells the kinds of dropped files by their beginnings, and what an export is of. */
+/** Detects the kinds of dropped files by their beginnings, and what an export is about. */
 import { EXPORT_FORMAT } from '@eaas/audit'
 import { readJson, visible } from '@eaas/protocol'
 
@@ -7,9 +7,9 @@ export type Kind = 'export' | 'public key' | 'names' | 'checkpoints'
 export interface Given {
   file: File
   kind: Kind
-  after_id: number // for an export: the entry before its first one, by which exports are ordered
+  after_id: number // for an export: the entry before its first one, which puts exports in order
   key?: string // for a public key: the key itself
-  /** for an export: when its first entry was written, and when it was signed, as far as its ends tell */
+  /** for an export: when its first entry was written, and when it was signed, if its ends say so */
   from?: string | undefined
   to?: string | undefined
 }
@@ -18,7 +18,7 @@ const EXPORT_START = `{"format":${JSON.stringify(EXPORT_FORMAT)}`
 const KEY_START = 'eaas-audit+'
 const BEGINNING_BYTES = 65_536
 const BEFORE_ENTRIES_BYTES = 20_971_520 // the line of links has up to 16 MiB
-const MOST_NAMES_BYTES = 4_194_304 // ids of two dozen keys and more fit
+const MOST_NAMES_BYTES = 4_194_304 // enough for the ids of two dozen keys and more
 
 export async function recognize(file: File): Promise<Given> {
   const text = await file.slice(0, BEGINNING_BYTES).text()
@@ -31,7 +31,7 @@ export async function recognize(file: File): Promise<Given> {
   return { file, kind: 'checkpoints', after_id: 0 }
 }
 
-/** Says that a file has another public key than the field; undefined if none has. */
+/** Reports that a file has another public key than the field; undefined if none has. */
 export function findOtherKey(given: readonly Given[], publicKey: string): string | undefined {
   const other = given.find(({ key }) => key !== undefined && key !== publicKey.trim())
   return (
@@ -40,7 +40,6 @@ export function findOtherKey(given: readonly Given[], publicKey: string): string
   )
 }
 
-/** Reads names by ids; empty if the file holds none. */
 export async function readNames(file: File): Promise<Record<string, string>> {
   if (file.size > MOST_NAMES_BYTES) return {}
   const value = readJson(await file.text().catch(() => ''))
@@ -49,13 +48,13 @@ export async function readNames(file: File): Promise<Record<string, string>> {
   return areNames ? Object.fromEntries(pairs) : {}
 }
 
-/** The period of all exports together, which are in order: from the first one to the last; '' where no end tells. */
+/** The period of all exports together, which are in order: from the first to the last; '' where an end does not say it. */
 export function findPeriod(given: readonly Given[]): [from: string, to: string] {
   return [given.find(({ from }) => from)?.from ?? '', given.findLast(({ to }) => to)?.to ?? '']
 }
 
 async function readPeriod(file: File): Promise<Pick<Given, 'from' | 'to'>> {
-  // An anchor and what it links to come before the first entry, and have their own times.
+  // An anchor and its links precede the first entry, and have times of their own.
   const [entry] = /^\{"id":.*\n/m.exec(await file.slice(0, BEFORE_ENTRIES_BYTES).text()) ?? []
   // The statement of a tree follows the checkpoint, and is signed a moment later.
   const [, to] =

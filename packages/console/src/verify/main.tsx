@@ -1,4 +1,4 @@
-/** The page on which an auditor drops an export: what it needs is in this one file, and nothing leaves it. */
+/** The page on which an auditor drops an export. Everything is in this one file, and no data leaves it. */
 import { parseRfc3339, visible } from '@eaas/protocol'
 import { computed, signal } from '@preact/signals'
 import { render } from 'preact'
@@ -15,12 +15,12 @@ const to = signal('')
 const error = signal('')
 const progress = signal<{ entries: number; part: number } | undefined>(undefined)
 const made = signal('')
-/** the proof file that was saved last */
+/** the last saved proof file */
 const saved = signal('')
 /** the entries to prove, which a link from the log may name */
 const wanted = signal(/^#entry=(\d{1,15})$/.exec(location.hash)?.[1] ?? '')
 
-/** A worker made from a text in this file: a page opened from disk has no other origin to load one from. */
+/** A worker from a text in this file, since a page opened from disk has no origin from which to load one. */
 const worker = new Worker(URL.createObjectURL(new Blob([WORKER_SCRIPT], { type: 'text/javascript' })))
 worker.onmessage = ({ data }: MessageEvent<Message>) => {
   if ('entries' in data) progress.value = data
@@ -45,12 +45,12 @@ async function take(files: readonly File[]): Promise<void> {
   const known = await Promise.all(files.map(recognize))
   const others = given.value.filter(({ file }) => !files.some(({ name }) => name === file.name))
   const all = [...others, ...known].sort((a, b) => a.after_id - b.after_id)
-  // Never replaces what the auditor entered.
+  // Never replaces text that the auditor entered.
   publicKey.value ||= known.find(({ key }) => key !== undefined)?.key ?? ''
   list(all)
 }
 
-/** Lists files. The period becomes that of their exports, except where the auditor entered something else. */
+/** Lists files. The period becomes that of their exports, unless the auditor entered another one. */
 function list(files: readonly Given[]): void {
   const [before, now] = [findPeriod(given.value), findPeriod(files)]
   for (const [at, field] of [from, to].entries()) {
@@ -217,7 +217,7 @@ function Field({ name, label }: { name: typeof from; label: string }) {
   )
 }
 
-/** The report's own document, without its head: its style is this page's, and it has no script. */
+/** The report's document without its head: it has this page's style, and no script. */
 function Report({ page }: { page: string }) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {

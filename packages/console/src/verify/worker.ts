@@ -1,5 +1,5 @@
-// The worker of the verifier: verifies an export and makes the report of `eaas-audit report` from it, or the proof of
-// `eaas-audit prove`. It sends nothing anywhere.
+// The worker of the verifier: verifies an export, and makes the report of `eaas-audit report` or the proof of
+// `eaas-audit prove` from it. It sends nothing anywhere.
 import {
   CheckpointError,
   createReportReader,
@@ -35,7 +35,7 @@ export interface ProofTask extends Pick<Task, 'exports' | 'publicKey'> {
 export type Message =
   | { entries: number; part: number }
   | { error: string }
-  /** the report as a whole page of HTML */
+  /** the report as a complete page of HTML */
   | { page: string }
   /** the file that proves entries */
   | { proof: string }

@@ -1,4 +1,4 @@
-/** The answers of the API; they ignore unknown fields. What most pages get, `page-answers.ts` reads without zod. */
+/** The answers of the API; they ignore unknown fields. `page-answers.ts` reads those of most pages without zod. */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../entry-names.js'
 import { PERMISSIONS } from '../names.js'
@@ -23,12 +23,12 @@ import {
   wrappedKey,
 } from './values.js'
 
-/** A schema of zod, typed by its values alone, so that the SDK's types do not mention zod. See `asZod`. */
+/** A schema of zod, typed only by its values, so that the SDK's types do not mention zod. See `asZod`. */
 export interface Answer<T = unknown> {
   readonly _zod: { readonly output: T }
 }
 
-/** Spelt out at each level, for the same reason. */
+/** Spelt out at each level, also to avoid zod's types. */
 type Plain<T> = T extends object ? { [K in keyof T]: Plain<T[K]> } : T
 
 function answer<S extends z.ZodMiniType>(schema: S): Answer<Plain<z.output<S>>> {
@@ -41,7 +41,7 @@ export function asZod<T>(schema: Answer<T>): z.ZodMiniType<T> {
 
 /* Keys */
 
-/** `id`/`key_id` and `current_version`/`key_version` are the same values under both names. */
+/** `id` and `key_id`, `current_version` and `key_version`: both names have the same value. */
 const keyFields = {
   id: uuid,
   key_id: uuid,
@@ -101,12 +101,12 @@ export const blindHashed = answer(
 
 /* Server mode */
 
-/** What server mode answers: envelope format v1 without `envelope_version` (envelope.md 5). */
+/** The answer of server mode: envelope format v1 without `envelope_version` (envelope.md 5). */
 export const bundle = answer(
   z.object({ ciphertext: base64, wrapped_key: wrappedKey, iv: base64, key_id: uuid, key_version: version }),
 )
 export const decrypted = answer(z.object({ plaintext: z.string() }))
-/** The answers that differ if base64 was requested, as the SDK does. */
+/** The answers with base64, which the SDK requests. */
 export const BASE64_ANSWERS = { decrypt: answer(z.object({ plaintext: base64 })) }
 
 /* Batch */
@@ -124,7 +124,7 @@ export const entry = answer(
     key_version: z.nullable(version),
     actor: z.string(),
     ip_address: z.nullable(z.string()),
-    /** never null; has `key_version` if the entry has one */
+    /** never null; contains the entry's `key_version`, if any */
     metadata: z.record(z.string(), z.unknown()),
     created_at: time,
   }),
@@ -193,11 +193,11 @@ export const usage = answer(
   z.object({
     month: z.string(),
     operations: z.record(z.string(), count),
-    /** calls without an entry, largest first; `ip_address` is null for further addresses, `kind` may be unknown */
+    /** calls without an entry, largest first; `ip_address` is null for all further addresses, `kind` may be unknown */
     unrecorded: z.array(
       z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
     ),
-    /** `today` whatever the month; `unwrap` counts decrypts too; `median` of those of the 30 days before on which it did any */
+    /** `today` in every month's answer; `unwrap` includes decrypts; `median` is over the used ones of the 30 days before */
     by_api_key: z.array(z.object({ api_key_id: uuid, kind: z.string(), today: count, median: z.nullable(count) })),
   }),
 )
@@ -286,7 +286,7 @@ export type Checkpoint = (typeof checkpoint)['_zod']['output']
 export type Health = (typeof health)['_zod']['output']
 export type Problem = (typeof problem)['_zod']['output']
 
-/** Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws AnswerError */
+/** Returns a copy of a value of JSON.parse, without the members that the schema ignores. @throws AnswerError */
 export function readAnswer<T>(schema: Answer<T>, value: unknown): T {
   const { success, data, error } = z.safeParse(asZod(schema), value, { error: describeFault })
   if (success) return data
@@ -304,7 +304,7 @@ const KINDS: Readonly<Record<string, string>> = {
   string: 'text',
 }
 
-/** What a value must be, where its schema does not say it itself. */
+/** What a value must be, if its schema itself does not say it. */
 function describeFault(issue: z.core.$ZodRawIssue): string {
   if (issue.code === 'invalid_value') return `must be one of ${issue.values.join(', ')}`
   const kind = issue.code === 'invalid_type' ? KINDS[issue.expected] : undefined

@@ -1,10 +1,10 @@
-/** The answers that pages get, read without zod, which is larger than all else. A test compares with `answers.ts`. */
+/** The answers for pages, read without zod, which is larger than everything else. A test compares with `answers.ts`. */
 import { KEY_BYTES } from '../aead.js'
 import { isBase64 } from '../bytes.js'
 import type { OperationId } from '../routes.js'
 import type { Answers, Problem } from './answers.js'
 
-/** Thrown for an answer against the contract. Names the member and what it must be, and repeats no value. */
+/** Thrown for an answer that violates the contract. Names the member and its requirement, and repeats no value. */
 export class AnswerError extends Error {}
 
 export interface TextKind {
@@ -12,7 +12,7 @@ export interface TextKind {
   must: string
 }
 
-/** Ours have 88 (wrapped-key.md 1); those of a KMS have a few hundred. */
+/** Ours have 88 characters (wrapped-key.md 1); those of a KMS have a few hundred. */
 export const WRAPPED_KEY_CHARACTERS = 1_024
 
 /* Keys are checked by functions, so that no regular expression keeps a DEK as the last text that it matched. */
@@ -33,9 +33,9 @@ export const MAX_VERSION = 2 ** 31 - 1
 export const wholeMessage = (least: 0 | 1, most = Number.MAX_SAFE_INTEGER) =>
   `must be a whole number from ${least} to ${most}`
 
-/** Says what a value must be; undefined if it is that. */
+/** Returns what a value must be, or undefined if it is valid. */
 type Check = (value: unknown) => string | undefined
-/** What each member must be, in the order in which they are checked. */
+/** The checks of the members, in the order in which they run. */
 type Checks<T> = { readonly [K in keyof T]-?: Check }
 
 const text: Check = (value) => (typeof value === 'string' ? undefined : 'must be text')
@@ -85,7 +85,7 @@ export function readProblem(value: unknown): Problem {
   return readMembers(PROBLEM, value) as Problem
 }
 
-/** Reads the results of a batch; their bodies stay unread. @throws AnswerError */
+/** Reads the results of a batch, but not their bodies. @throws AnswerError */
 export function readBatchResults(value: unknown): Answers['batch'] {
   const results: Check = (list) => (Array.isArray(list) ? undefined : 'must be an array')
   const status: Check = (one) => (Number.isSafeInteger(one) ? undefined : 'must be a whole number')

@@ -1,4 +1,4 @@
-/** The query strings of the API, by `operationId`, parsed strictly; they refuse unknown parameters. */
+/** The query strings of the API, by `operationId`. Strict: they refuse unknown parameters. */
 import * as z from 'zod/mini'
 import { foldUuid } from '../bytes.js'
 import { ACTIONS, ON_BEHALF_OF } from '../entry-names.js'
@@ -11,7 +11,7 @@ import { KEY_STATUSES, sentUuid, whole, withoutNul } from './values.js'
 
 const DEFAULT_LISTED_ENTRIES = 50
 
-/** Digits become a number: OpenAPI shows a number, so generated clients take one. */
+/** Digits become a number. OpenAPI shows a number, so that generated clients take one. */
 const wholeNumber = (least: 0 | 1, number: z.ZodMiniType<number, number>, most = Number.POSITIVE_INFINITY) =>
   z.pipe(
     z.string().check(z.regex(least === 0 ? /^(?:0|[1-9]\d*)$/ : /^[1-9]\d*$/, `must be a whole number from ${least}`)),
@@ -22,10 +22,10 @@ const wholeNumber = (least: 0 | 1, number: z.ZodMiniType<number, number>, most =
   )
 export const from0 = wholeNumber(0, whole(0))
 const from1 = wholeNumber(1, whole(1))
-/** A number above the maximum, of however many digits, is read as the maximum. */
+/** A larger number, of however many digits, is read as the maximum. */
 export const limitUpTo = (max: number) => wholeNumber(1, z.number().check(z.gte(1)), max)
 
-// Entries' times have milliseconds, so finer bounds are rounded inwards: both stay inclusive.
+// Entries' times have milliseconds, so finer bounds are rounded inwards; both bounds stay inclusive.
 const timeFrom = z.pipe(z.string(), z.transform(instant('up')))
 const timeTo = z.pipe(z.string(), z.transform(instant('down')))
 
@@ -59,10 +59,10 @@ export const contextText = z.pipe(
 /** From year 1 on. */
 const MONTH = /^(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-(?:0[1-9]|1[0-2])$/
 
-/** The most characters of a name that a caller could have meant. A longer one can be a secret in the wrong place. */
+/** The longest name that a caller could have meant. A longer one may be a secret in the wrong place. */
 const NAME_CHARACTERS = 20
 
-/** Refuses members that `shape` does not name: the message has the first one, `says` and the known members. */
+/** Refuses members outside `shape`; the message has the first one, `says` and the known members. */
 export function strict<Shape extends z.core.$ZodShape>(shape: Shape, says: string) {
   const takes = Object.keys(shape).join(', ')
   return z.strictObject(shape, {
@@ -74,7 +74,7 @@ export function strict<Shape extends z.core.$ZodShape>(shape: Shape, says: strin
   })
 }
 
-/** A misspelt filter would otherwise show everything, and a report would count it all. */
+/** Strict, since with a misspelt filter a report would otherwise show and count everything. */
 const query = <Shape extends z.core.$ZodShape>(shape: Shape) =>
   strict(shape, 'is no parameter of this call, which takes')
 

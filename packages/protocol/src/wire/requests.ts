@@ -22,10 +22,10 @@ import type { OperationId } from '../routes.js'
 import { isWrapContext, PURPOSES, type WrapContext } from '../wrapped-key-v2.js'
 import { ALGORITHM, BLIND_HASH_SUITE, base64, blindElement, dek, sentId, version, withoutNul } from './values.js'
 
-/** Text that UTF-8 can encode: without lone surrogates. */
+/** Text that UTF-8 can encode, without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
 
-/** 1 to 255 characters, as names of keys and API keys have. Without NUL, which PostgreSQL cannot store. */
+/** 1 to 255 characters, for names of keys and API keys. Without NUL, which PostgreSQL cannot store. */
 const name = unicode.check(
   z.refine((value) => !value.includes('\0'), 'must not contain a NUL'),
   z.refine(
@@ -52,7 +52,7 @@ const MAX_ITEMS = Object.entries({
   allowed_ips: MAX_ALLOWED_IPS,
 })
 
-/** Names the array of a body that has too many items, before any item is parsed; undefined if none has. */
+/** Before any item is parsed, names the array of a body with too many items; undefined if there is none. */
 export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of MAX_ITEMS) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]
@@ -64,19 +64,19 @@ export function findOverlong(body: unknown): string | undefined {
 
 /* Keys */
 export const createKey = z.object({ name, algorithm: z.optional(z.literal(ALGORITHM)) })
-/** An invalid name fails the whole call; a name that is taken fails its own key only. */
+/** An invalid name fails the whole call; a name that is taken fails only its own key. */
 export const createKeys = z.object({
   keys: z.array(createKey).check(z.minLength(1), z.maxLength(MAX_BATCH_OPERATIONS)),
 })
 /** At most the key's current version, which only the operation knows. */
 export const updateKey = z.object({ min_unwrap_version: version })
 export const setRotation = z.object({ interval_days: z.nullable(z.int().check(z.gte(1), z.lte(MAX_ROTATION_DAYS))) })
-/** Also for one of its versions. */
+/** Also for a version of a key. */
 export const destroyKey = z.object({ confirm: z.string() })
 
 /* Envelope mode */
 
-/** Not a record, which would leave out a name such as `__proto__` instead of refusing it. */
+/** Not a record, which would drop a name such as `__proto__` instead of refusing it. */
 export const wrapContext = z
   .unknown()
   .check(
@@ -85,9 +85,9 @@ export const wrapContext = z
       `must have at most ${MAX_USE_PAIRS} pairs; a name is a letter and up to 63 letters, digits, _, . or -, a value text of at most ${MAX_USE_VALUE_CHARACTERS} characters`,
     ),
   ) as unknown as z.ZodMiniType<WrapContext>
-/** How an entry of the log records the values of a context. */
+/** How an entry of the log records a context's values. */
 export const CONTEXT_RECORDS = ['values', 'digests'] as const
-/** What a wrapped key is bound to. With neither `purpose` nor `context` it has format 1. */
+/** What a wrapped key is bound to. Without `purpose` and `context`, it has format 1. */
 const use = {
   purpose: z.optional(z.enum(PURPOSES)),
   context: z.optional(wrapContext),
@@ -102,7 +102,7 @@ export const unwrap = z.object({ wrapped_key: base64, ...use })
 export const indexSecret = z.object({ name })
 /** `value` may contain a NUL, because it is hashed and never stored. */
 export const hash = z.object({ value: unicode, key_id: sentId })
-/** Whether each is an element of the group, only the computation finds. */
+/** Only the computation finds out whether each is an element of the group. */
 export const blindHash = z.object({
   elements: z.array(blindElement).check(z.minLength(1), z.maxLength(MAX_BLINDED_ELEMENTS)),
   key_id: sentId,
@@ -111,12 +111,12 @@ export const blindHash = z.object({
 
 /* Server mode */
 
-/** How a plaintext is written: as text, or as the base64 of bytes. */
+/** The form of a plaintext: text, or base64 of bytes. */
 export const PLAINTEXT_ENCODINGS = ['utf8', 'base64'] as const
 export type PlaintextEncoding = (typeof PLAINTEXT_ENCODINGS)[number]
-/** If it is absent, the tenant's setting applies. */
+/** By default, the tenant's setting applies. */
 const encoding = z.optional(z.enum(PLAINTEXT_ENCODINGS))
-/** `plaintext` may contain a NUL, because the server stores nothing of it. */
+/** `plaintext` may contain a NUL, because the server does not store it. */
 export const encrypt = z.object({ plaintext: unicode, key_id: sentId, encoding })
 export const decrypt = z.object({
   ciphertext: base64,
@@ -143,7 +143,7 @@ const foldedId = z.pipe(
   z.unknown(),
   z.transform((id) => (typeof id === 'string' ? foldUuid(id) : id)),
 )
-/** Each operation is checked later against the schema of its own call, so that an invalid one fails alone. */
+/** Each operation is checked later by the schema of its own call, so that an invalid one fails alone. */
 export const batch = z.object({
   operations: z.array(z.looseObject({ op: z.enum(BATCH_OPERATIONS), key_id: z.optional(foldedId) })).check(
     z.minLength(1),
@@ -165,7 +165,7 @@ function countElements(elements: unknown): number {
 const permissions = z.array(z.enum(PERMISSIONS)).check(z.maxLength(MAX_LISTED_PERMISSIONS))
 const addressRange = z.string()
 const allowedIps = z.array(addressRange).check(z.maxLength(MAX_ALLOWED_IPS))
-/** A key's id, or a folder of names: `customers/*` has the keys whose names begin with `customers/`. */
+/** A key's id, or a folder of names: `customers/*` contains the keys whose names begin with `customers/`. */
 const listedKey = name.check(
   z.overwrite(foldUuid),
   z.refine(
@@ -202,7 +202,7 @@ export const updateApiKey = z.object({
   ...limits,
 })
 
-/** What functions check beyond the type, for the OpenAPI document to describe. */
+/** The checks of functions, beyond the types, for the OpenAPI document to describe. */
 export const FIELDS = { name, iv, dek: usableDek, withoutNul, addressRange, listedKey, budgets }
 
 export const BODIES = {

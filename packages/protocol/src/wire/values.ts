@@ -1,4 +1,4 @@
-/** Values that several bodies of the /v1 API share, with what each must be. They coerce nothing. */
+/** Values that several bodies of the /v1 API share, and what each must be. They coerce nothing. */
 import * as z from 'zod/mini'
 import { foldUuid, isBase64 } from '../bytes.js'
 import { BASE64_KEY, HEX_32, MAX_VERSION, type TextKind, UUID, WRAPPED_KEY, wholeMessage } from './page-answers.js'
@@ -20,7 +20,7 @@ export const wrappedKey = textOf(WRAPPED_KEY)
 
 /* Texts of a format, which the OpenAPI document names too. */
 export const uuid = z.stringFormat('uuid', UUID.pattern, UUID.must)
-/** An id in a request, which need not be a UUID: one that is none is not found. */
+/** An id in a request. It need not be a UUID: other text is not found. */
 export const sentId = z.string().check(z.overwrite(foldUuid))
 export const sentUuid = z
   .stringFormat('uuid', /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/, 'must be a UUID, with dashes')
@@ -32,7 +32,7 @@ export const time = z.stringFormat(
 )
 export const hex32 = z.string().check(z.regex(HEX_32.pattern, HEX_32.must))
 
-/** At most what a number holds exactly, unless `most` is given. */
+/** By default up to the largest integer that a number holds exactly. */
 export const whole = (least: 0 | 1, most?: number) => {
   const message = wholeMessage(least, most)
   const number = z.int(message).check(z.gte(least, message))
@@ -42,7 +42,7 @@ export const version = whole(1, MAX_VERSION)
 export const position = whole(1)
 export const count = whole(0)
 
-/** Text without what PostgreSQL cannot store. */
+/** Text without NUL, which PostgreSQL cannot store. */
 export const withoutNul = z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))
 
 export const ALGORITHM = 'AES-256-GCM'

@@ -1,10 +1,10 @@
-/** The file of EAAS_CONFIG: settings as JSON, turned into their variables, so that one reader checks all values. */
+/** The file of EAAS_CONFIG: settings as JSON. They are turned into variables, so that one reader checks all values. */
 import { closeSync, fstatSync, openSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import * as z from 'zod/mini'
 import { ConfigError, getSetting, NAMES, nameInFile, VARIABLES } from './settings.js'
 
-/** What the file may hold: secrets are named by files, and the file does not name itself. */
+/** The settings that the file may contain. It names secrets by their files, and does not name itself. */
 const HELD = NAMES.filter((name) => getSetting(name).secret !== 'whole' && name !== 'EAAS_CONFIG')
 
 function createSchema() {
@@ -15,12 +15,11 @@ function createSchema() {
   return z.strictObject({ $schema: z.optional(z.string()), ...Object.fromEntries(known) })
 }
 
-/** The JSON Schema of the file. */
 export function configSchema(): object {
   return { ...z.toJSONSchema(createSchema(), { target: 'draft-2020-12' }), title: 'Configuration of eaas' }
 }
 
-/** Reads the file as the variables that it stands for. @throws ConfigError, which never shows a value */
+/** Reads the file and returns its settings as variables. @throws ConfigError, which never shows a value */
 export function readConfigFile(path: string): Record<string, string> {
   const parsed = createSchema().safeParse(readJson(path))
   if (!parsed.success) throw new ConfigError(describeFault(path, parsed.error.issues[0]))
@@ -40,7 +39,7 @@ function readJson(path: string): unknown {
   try {
     file = openSync(path, 'r')
     text = readFileSync(file, 'utf8')
-    const foreign = findForeign(path, file) // who writes the file names programs that the server executes
+    const foreign = findForeign(path, file) // the file names programs that the server executes
     if (foreign !== undefined) throw new ConfigError(`${foreign} (EAAS_CONFIG)`)
   } catch (error) {
     if (error instanceof ConfigError) throw error
@@ -52,7 +51,7 @@ function readJson(path: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new ConfigError(`${path} (EAAS_CONFIG) is not JSON`) // the parser's own message quotes the file
+    throw new ConfigError(`${path} (EAAS_CONFIG) is not JSON`) // the parser's own message would quote the file
   }
 }
 
@@ -76,9 +75,9 @@ const WRITABLE_BY_OTHERS = 0o022
 const STICKY = 0o1000
 
 /**
- * Finds why an open file is not to be trusted; undefined if it is, and on Windows. As sshd judges its own: the owner of
- * it and of each directory above must be root or this process's user, and no other user may write there. The sticky
- * bit of a directory like /tmp keeps users from replacing each other's files.
+ * Returns why an open file is not to be trusted; undefined if it is, and always on Windows. As sshd does for its files,
+ * requires that root or this process's user owns the file and each directory above, and that no other user may write
+ * there. The sticky bit of a directory like /tmp is accepted, since it keeps users from replacing each other's files.
  */
 export function findForeign(path: string, file: number): string | undefined {
   const user = process.geteuid?.()

@@ -9,13 +9,13 @@ import { ConfigError, getSetting, NAMES, nameInFile, type Values, type Variable 
 export { ConfigError } from './settings.js'
 
 const MOST_WITNESSES = 3
-/** What `sun_path` of macOS and the BSDs holds before its closing NUL; Linux takes four more (unix(7)). */
+/** The length of `sun_path` on macOS and the BSDs, without its closing NUL; Linux allows four more (unix(7)). */
 const MOST_SOCKET_PATH_BYTES = 103
 
-/** The settings as the server uses them: `eaas start --help` describes each. */
+/** The settings as the server uses them; `eaas start --help` describes each. */
 export type Config = ReturnType<typeof readVariables>
 
-/** The socket of systemd for a unit of `Type=notify`, and after how long without a sign of life it ends the process. */
+/** systemd's socket for a unit of `Type=notify`, and after how long without a sign of life it ends the process. */
 export type ServiceManager = { socket: string; watchdogMs: number | undefined }
 
 export interface TlsSetting {
@@ -37,15 +37,15 @@ export const ROOT_KEY_VARIABLES = {
 
 export type RootKeySetting = { kind: keyof typeof ROOT_KEY_VARIABLES; value: string; login: TransitLogin }
 
-/** How a server logs in to Transit, by exactly one: a file with a token, or with an AppRole's role_id and secret_id. */
+/** How a server logs in to Transit, by one of two: a file with a token, or a file with an AppRole's role_id and secret_id. */
 export type TransitLogin = Record<'tokenFile' | 'appRoleFile', string | undefined>
 
-/** Variables that the SDK's command reads, and that may be set in the same shell. */
+/** The SDK's command reads these variables, which may be set in the same shell. */
 const SDK_VARIABLES: readonly string[] = ['EAAS_URL', 'EAAS_API_KEY']
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Settings that exclude each other. If a variable of one list is set, what the file says of the others is ignored. */
+/** Lists that exclude each other. If a variable of one list is set, the file's settings for the others are ignored. */
 const ALTERNATIVES: readonly (readonly (readonly Variable[])[])[] = [
   [['EAAS_DATABASE_URL'], ['EAAS_DATABASE_URL_FILE']],
   [
@@ -94,7 +94,7 @@ export function mergeFile(given: Environment): { merged: Environment; fromFile: 
   }
 }
 
-/** Copies what an object has itself: the environment of a process inherits what something put on Object.prototype. */
+/** Copies an object's own members: the environment of a process also inherits from Object.prototype. */
 export function ownMembers<Given extends object>(given: Given): Given {
   return Object.assign(Object.create(null), given)
 }
@@ -113,16 +113,16 @@ function readVariables(environment: Environment) {
   const ownUrl = get('EAAS_DATABASE_URL')
   const url = urlFile === undefined ? ownUrl && checkedUrl(ownUrl, 'EAAS_DATABASE_URL') : readUrlFile(urlFile)
   const dataDir = resolve(get('EAAS_DATA_DIR'))
-  const stateDirectory = environment.STATE_DIRECTORY?.split(':')[0] || undefined // systemd's, by StateDirectory=
+  const stateDirectory = environment.STATE_DIRECTORY?.split(':')[0] || undefined // set by systemd for StateDirectory=
   const tokenFile = get('EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE')
   const transitLogin = { tokenFile, appRoleFile: get('EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE') }
   return {
     databaseUrl: url, // undefined: the embedded database in `dataDir`
-    databaseUrlFile: urlFile, // which each new connection reads again
+    databaseUrlFile: urlFile, // each new connection reads it again
     databasePooler: get('EAAS_DATABASE_POOLER'),
     tenantsPerAppend: get('EAAS_DATABASE_APPENDS'),
     startWaitSeconds: get('EAAS_START_WAIT_SECONDS'),
-    rootKey: rootKey(given, transitLogin), // undefined: that of the embedded database
+    rootKey: rootKey(given, transitLogin), // undefined: the root key of the embedded database
     transitLogin,
     dataDir,
     host: get('EAAS_HOST'),
@@ -144,10 +144,10 @@ function readVariables(environment: Environment) {
     maxClockSkewMs: (get('EAAS_MAX_CLOCK_SKEW_SECONDS') || Number.POSITIVE_INFINITY) * 1_000,
     logLevel: get('EAAS_LOG_LEVEL'),
     drainSeconds: get('EAAS_DRAIN_SECONDS'),
-    journalStream: environment.JOURNAL_STREAM || undefined, // `device:inode` of what systemd keeps (systemd.exec(5))
+    journalStream: environment.JOURNAL_STREAM || undefined, // `device:inode` of the stream that systemd stores (systemd.exec(5))
     serviceManager: serviceManager(environment),
     configFile: get('EAAS_CONFIG'),
-    /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
+    /** variables that are named like the server's but unknown: misspelt perhaps, or another program's */
     unknownVariables: Object.keys(environment).filter(isUnknown),
   }
 }
@@ -164,7 +164,7 @@ function assertNoAlternatives(given: Given): void {
   }
 }
 
-/** Reads the URL of a database from the file that a variable or an option names. @throws ConfigError */
+/** Reads a database URL from the file that a variable or an option names. @throws ConfigError */
 export function readUrlFile(path: string, name = 'EAAS_DATABASE_URL_FILE'): string {
   let url: string
   try {
@@ -245,14 +245,14 @@ function tls(get: Get): TlsSetting | undefined {
   const [certFile, keyFile] = [get('EAAS_TLS_CERT_FILE'), get('EAAS_TLS_KEY_FILE')]
   const clientCaFile = get('EAAS_TLS_CLIENT_CA_FILE')
   if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile, clientCaFile, minVersion }
-  // An incomplete setting must not mean plain HTTP.
+  // An incomplete setting must not result in plain HTTP.
   const names = ['EAAS_TLS_CERT_FILE', 'EAAS_TLS_KEY_FILE', 'EAAS_TLS_CLIENT_CA_FILE'] as const
   const name = names.find((each) => get(each) !== undefined)
   if (name === undefined) return undefined
   throw new ConfigError(`${name} is set. TLS needs EAAS_TLS_CERT_FILE and EAAS_TLS_KEY_FILE`)
 }
 
-// Without a directory of the installation's own, no location is sure to persist.
+// Without a directory that belongs to the installation, no location is sure to persist.
 function checkpointFile(value: string | undefined, directory: string | undefined): string | undefined {
   if (value !== undefined) return value === 'none' ? undefined : value
   return directory === undefined ? undefined : join(directory, 'checkpoints')
@@ -266,16 +266,16 @@ function serviceManager({ NOTIFY_SOCKET, WATCHDOG_USEC = '', WATCHDOG_PID }: Env
   return { socket: NOTIFY_SOCKET, watchdogMs }
 }
 
-/** What Kubernetes sets in each pod for a Service named eaas: names of variables, and the value of EAAS_PORT. */
+/** Variables that Kubernetes sets in each pod for a Service named eaas, and its value of EAAS_PORT. */
 const OF_SERVICE =
   /^EAAS_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:ADDR|PORT|PROTO))?|PORT=(?:tcp|udp|sctp):\/\/.*)$/
 
 function isUnknown(name: string): boolean {
   if (NAMES.some((known) => known === name) || SDK_VARIABLES.includes(name) || OF_SERVICE.test(name)) return false
-  return /^EAAS_(?!TEST_|VECTORS$|WITNESS_)/.test(name) // a witness reads the last ones
+  return /^EAAS_(?!TEST_|VECTORS$|WITNESS_)/.test(name) // the excluded ones belong to tests and to witnesses
 }
 
-// Each origin by name: a wildcard would let any page on the web use an API key that it obtained.
+// Each origin by name, since a wildcard would let any page on the web use an API key that it obtained.
 function origins(list: string[]): string[] {
   for (const origin of list) {
     if (!/^https?:[^*]+$/.test(origin) || !URL.canParse(origin) || new URL(origin).origin !== origin)
@@ -286,7 +286,7 @@ function origins(list: string[]): string[] {
   return list
 }
 
-// Only the code of the formats can tell whether a key is valid. Credentials in a URL would be logged.
+// Only the code of the formats can check a key. Credentials in a URL would be logged.
 function witnesses(items: string[]): Record<'key' | 'url', string>[] {
   const list = items.map((item) => {
     const [, key = '', url = ''] = /^([^\s+]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+=*) +(https?:\/\/\S+)$/.exec(item) ?? []
@@ -309,7 +309,7 @@ function isPlainUrl(text: string): boolean {
 }
 
 // Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no proxy.
-// `unix` stands for every peer on the unix socket.
+// `unix` trusts every peer on the unix socket.
 function proxies(ranges: string[], hasSocket: boolean): string[] {
   for (const range of ranges) {
     if (range === 'unix') {

@@ -6,7 +6,7 @@
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
 const DEFAULT_PORT = 5432
 
-/** What a URL says, decoded. What it does not name is empty or undefined. */
+/** The decoded parts of a URL; missing ones are empty or undefined. */
 export interface DatabaseUrl {
   first: string // the URL with only its first host, and the parameters that the driver reads
   user: string
@@ -20,10 +20,9 @@ export interface DatabaseUrl {
   hosts: { host: string; port: number }[] // in the order in which they are tried
   database: string
   description: string // hosts and database, for messages; without credentials
-  isVerified: boolean // a connection is refused unless the database's certificate, with its name, is verified
+  isVerified: boolean // whether a connection requires that the database's certificate and the name in it are verified
 }
 
-/** Reads a URL; undefined if it is not a URL of PostgreSQL. */
 export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
   const [, start = '', list = '', rest = ''] = PARTS.exec(text) ?? []
   const [path = '', query = ''] = rest.split('?', 2)
@@ -33,7 +32,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
   const port = parameters.get('port') ?? String(DEFAULT_PORT)
   const read = new URLSearchParams([...parameters].filter(([name]) => !OWN_PARAMETERS.includes(name)))
   const tail = read.size > 0 ? `${path}?${read}` : path
-  // A URL with a user needs a host, which is not used where there is a socket.
+  // A URL with a user needs a host; with a unix socket, the driver does not use it.
   const urls = (directory === null ? list : 'localhost').split(',').map((host) => `${start}${host}${tail}`)
   const [first = ''] = urls
   if (!/^\d{1,5}$/.test(port) || !urls.every((url) => URL.canParse(url) && isCoded(url))) return undefined
@@ -42,7 +41,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
     return { host: url.hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(url.port || DEFAULT_PORT) }
   })
   if (hosts.length > 1 && hosts.some(({ host }) => host === '')) return undefined
-  // With a %, it is libpq's form of a Unix socket, which would be looked up as a name.
+  // A host with a % is libpq's form of a unix socket, which would be looked up as a name.
   if (hosts.some(({ host }) => host.includes('%'))) return undefined
   const { username, password, pathname } = new URL(first)
   const named = hosts.filter(({ host }) => host !== '')
@@ -65,22 +64,22 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
   }
 }
 
-/** The parameters that are read here and not by the driver. */
+/** The parameters that are read here instead of by the driver. */
 const OWN_PARAMETERS: readonly string[] =
   'host port sslcert sslkey sslrootcert channel_binding target_session_attrs'.split(' ')
-/** The parameters that are read. The driver sends all others to the database, passwords included. */
+/** All parameters that are read. The driver sends any other to the database, passwords included. */
 export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 'options', ...OWN_PARAMETERS] as const
 const CHANNEL_BINDINGS = ['disable', 'prefer', 'require'] as const
 type ChannelBinding = (typeof CHANNEL_BINDINGS)[number]
 
-/** The parameters that have one of a few values. The server uses the host that takes writes, whatever the URL says. */
+/** Parameters with a few possible values. The server uses the host that takes writes, whatever the URL says. */
 const CHOICES: Record<string, readonly string[]> = {
-  sslmode: ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'], // both `verify` check the name too
+  sslmode: ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'], // both `verify` values check the name
   channel_binding: CHANNEL_BINDINGS,
   target_session_attrs: ['read-write', 'primary'],
 }
 
-/** Finds the first parameter that is not read or has no valid value, with those that it may have if they are few. */
+/** Finds the first parameter that is unknown or has an invalid value, and its valid values if they are few. */
 export function findWrongParameter(text: string): { name: string; choices: readonly string[] | undefined } | undefined {
   const [, query = ''] = /\?(.*)$/s.exec(text) ?? []
   const wrong = [...new URLSearchParams(query)].find(([name, value]) => {
@@ -91,7 +90,7 @@ export function findWrongParameter(text: string): { name: string; choices: reado
   return wrong && { name: wrong[0], choices: CHOICES[wrong[0]] }
 }
 
-/** Whether each % of user, password and database is followed by the code of a character. */
+/** Whether each % in user, password and database begins the code of a character. */
 function isCoded(url: string): boolean {
   const { username, password, pathname } = new URL(url)
   try {
@@ -102,12 +101,12 @@ function isCoded(url: string): boolean {
   }
 }
 
-/** `databaseUrlOption`: what of a command names the file, if no variable does. */
+/** `databaseUrlOption`: the option of a command that names the file, if no variable does. */
 export type DatabaseSetting = Partial<
   Record<'databaseUrl' | 'databaseUrlFile' | 'databaseUrlOption', string | undefined>
 >
 
-/** Names the setting in force, for a sentence about what it says. */
+/** Names the setting in force, for a sentence about its value. */
 export function nameSetting({ databaseUrlFile, databaseUrlOption }: DatabaseSetting): string {
   if (databaseUrlOption !== undefined) return `the file of ${databaseUrlOption}`
   return databaseUrlFile === undefined ? 'EAAS_DATABASE_URL' : 'the file of EAAS_DATABASE_URL_FILE'

@@ -1,12 +1,12 @@
-/** Long work keeps no call waiting: it runs in stretches between turns of the event loop, or in a thread of its own. */
+/** Keeps long work from delaying calls: it runs in stretches between turns of the event loop, or in a thread of its own. */
 import { parentPort, Worker, workerData } from 'node:worker_threads'
 
-/** While long work runs, a call waits for about four stretches; a turn costs some microseconds. */
+/** During long work, a call waits for about four stretches; a turn costs some microseconds. */
 const STRETCH_MS = 0.5
 
 let nextTurn: Promise<void> | undefined
 
-/** Waits for the next turn of the event loop: calls that arrived meanwhile run first. */
+/** Waits for the next turn of the event loop; calls that arrived in the meantime run first. */
 export function turn(): Promise<void> {
   nextTurn ??= new Promise((resolve) =>
     setImmediate(() => {
@@ -19,7 +19,7 @@ export function turn(): Promise<void> {
 
 const waiting: (() => void)[] = []
 
-/** Waits for a turn that no other long work uses, so that other calls wait for one stretch at a time. */
+/** Waits for a turn that no other long work uses, so that other calls wait for only one stretch at a time. */
 export function ownTurn(): Promise<void> {
   return new Promise((resolve) => {
     if (waiting.push(resolve) === 1) setImmediate(beginNext)
@@ -31,7 +31,7 @@ function beginNext(): void {
   if (waiting.length > 0) setImmediate(beginNext)
 }
 
-/** Long work calls the function between two steps: it returns a turn to wait for if the stretch is over. */
+/** Long work calls the returned function between steps; if the stretch is over, that returns a turn to wait for. */
 export function createStretches(): () => Promise<void> | undefined {
   let from = performance.now()
   return () => {
@@ -57,7 +57,7 @@ export async function mapInStretches<Item, Result>(
   return results
 }
 
-/** How long the thread waits for another task before it ends: it holds some 20 MB. */
+/** After this long without a task, the thread ends, because it holds some 20 MB. */
 const IDLE_MS = 60_000
 
 type ToThread<Task> = { kind: 'run'; id: number; task: Task } | { kind: 'abort'; id: number }
@@ -66,19 +66,18 @@ type FromThread<Answer, Note> =
   | { kind: 'done'; id: number; answer: Answer }
   | { kind: 'failed'; id: number; failure: ThreadFailure }
 
-/** An error in the form that passes between threads, which would lose its class and its code. */
+/** An error in a form that keeps its class and code when it passes between threads. */
 type ThreadFailure = { name: string; message: string; stack: string | undefined; code: unknown }
 
 type RunOptions<Note> = { signal?: AbortSignal | undefined; onNote?: (note: Note) => void }
 
 export interface TaskThread<Task, Answer, Note = never> {
-  /** Runs a task, which may hold what a message can carry. Keys pass as handles: the thread shares this process's memory. */
+  /** A task holds only what a message can carry. Keys pass as handles, since threads share this process's memory. */
   run(task: Task, options?: RunOptions<Note>): Promise<Answer>
-  /** Ends the thread; running tasks fail. */
   close(): Promise<void>
 }
 
-/** `program` is compiled, gets `data`, and starts with the first task. `revive` makes an error of what failed in it. */
+/** `program` is compiled, gets `data`, and starts with the first task. `revive` makes an error from a task's failure. */
 export function createTaskThread<Task, Answer, Note = never>(
   program: URL,
   { data, revive = reviveError }: { data?: unknown; revive?: (failure: ThreadFailure) => Error } = {},
@@ -101,7 +100,7 @@ export function createTaskThread<Task, Answer, Note = never>(
     return started
   }
 
-  // The tasks of a thread that ends fail; the next one starts another thread.
+  // When a thread ends, its tasks fail; the next task starts another thread.
   function forget(error: unknown): void {
     thread = undefined
     for (const { reject } of running.values()) reject(error)
@@ -151,7 +150,7 @@ export function reviveError({ name, message, stack, code }: ThreadFailure, error
   return Object.assign(error, { name, ...(stack !== undefined && { stack }), ...(code !== undefined && { code }) })
 }
 
-/** Has the program of a thread run its tasks; returns what the thread was given. */
+/** Makes the program of a thread run its tasks; returns the thread's `data`. */
 export function serveTasks<Task, Answer, Note = never>(
   run: (task: Task, inThread: { signal: AbortSignal; note: (note: Note) => void }) => Answer | Promise<Answer>,
 ): unknown {

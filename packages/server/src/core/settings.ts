@@ -1,19 +1,19 @@
-/** The table of settings: variables, `--help`, the file of EAAS_CONFIG with its schema and `eaas config show` come from it. */
+/** The table of settings, from which come the variables, `--help`, the file of EAAS_CONFIG and its schema, `eaas config show`. */
 import { LOG_LEVELS } from '@eaas/audit/node'
 import * as z from 'zod/mini'
 
-/** A quarter of what a KEK may wrap: the bound of NIST SP 800-38D, 8.3, for random ivs is 2^32. */
+/** A quarter of what a KEK may wrap, which is 2^32 for random ivs (NIST SP 800-38D, 8.3). */
 const ROTATE_AFTER_WRAPS = 2 ** 30
 const LEAST_WRAPS = 100
 
 interface Options {
-  unset?: string // what holds without the setting, in words; without it, the help names no default
+  unset?: string // what happens without the setting, in words; by default the help names no default
   /**
-   * refused if empty, as `$UNSET` makes it: a server would use another database or root key than was meant, let in
-   * clients that it should not, or purge entries without an archive
+   * refuse an empty value, such as that of an unset `$VARIABLE`: a server would use another database or root key than
+   * intended, let in clients that it should not, or purge entries without an archive
    */
   neverEmpty?: boolean
-  /** `whole`: the file of EAAS_CONFIG names a file with it instead; `part`: the value may contain one. None is shown */
+  /** `whole`: in the file of EAAS_CONFIG, a file with the value is named instead; `part`: the value may contain one. Neither is shown. */
   secret?: 'whole' | 'part'
 }
 
@@ -21,12 +21,12 @@ export interface Setting<Value = unknown> extends Options {
   help: string // its text in `--help` and in the schema, without the default
   /** Reads a variable's text; undefined: it is not set. @throws ConfigError */
   read: (text: string | undefined, name: string) => Value
-  schema: z.ZodMiniType // how the file holds it
-  expected: string // how a message says that
-  join?: (list: readonly unknown[]) => string // makes the variable that a list in the file stands for
+  schema: z.ZodMiniType // the form of the value in the file
+  expected: string // the expected form, in messages
+  join?: (list: readonly unknown[]) => string // makes the variable's text from a list in the file
 }
 
-/** Thrown when a setting has an invalid value; the message names it, and never contains a secret. */
+/** Thrown for an invalid value of a setting; the message names the setting, and never contains a secret. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
@@ -70,7 +70,7 @@ function number(help: string, { otherwise, least, most, unset = String(otherwise
   return { help, unset, read, schema, expected: `${what}, without quotation marks` }
 }
 
-/** One of these values; the help ends with them. */
+/** One of these values, which the help lists at its end. */
 function choice<const Value extends string>(
   help: string,
   values: readonly Value[],
@@ -205,7 +205,7 @@ const SETTINGS = {
 } satisfies Record<string, Setting>
 
 export type Variable = keyof typeof SETTINGS
-/** What each variable holds once it was read. */
+/** The value that is read from each variable. */
 export type Values = { [Name in Variable]: ReturnType<(typeof SETTINGS)[Name]['read']> }
 
 export const NAMES = Object.keys(SETTINGS) as readonly Variable[]
@@ -214,7 +214,6 @@ export function getSetting(name: Variable): Setting {
   return SETTINGS[name]
 }
 
-/** Each variable with its text in `--help`. */
 export const VARIABLES = Object.fromEntries(
   NAMES.map((name) => {
     const { help, unset } = getSetting(name)
@@ -222,7 +221,6 @@ export const VARIABLES = Object.fromEntries(
   }),
 ) as Readonly<Record<Variable, string>>
 
-/** The name of a variable's setting in the file. */
 export function nameInFile(variable: string): string {
   return variable.replace(/^EAAS_/, '').toLowerCase()
 }

@@ -1,6 +1,6 @@
-// The files of the embedded database. The build makes one image of those of a new one, with its tables: creating them
-// takes PGlite 3.8 s of CPU and 800 MB, unpacking them 0.1 s. A database has its name only once all of its files are on
-// the disk, because PGlite takes a directory with a PG_VERSION as complete.
+// The files of the embedded database. The build makes one image of the files of a new database with its tables:
+// creating these takes PGlite 3.8 s of CPU and 800 MB, unpacking them 0.1 s. A database gets its name only once all of
+// its files are on the disk, because PGlite takes a directory with a PG_VERSION as complete.
 //
 // The image is compressed by Brotli. A line of JSON comes before the content of the files in its order: `[path, bytes]`
 // for a file, `[path, null]` for a directory, and `[path, other]` for a file with the content of an earlier one.
@@ -15,14 +15,13 @@ import { syncDirectory } from '@eaas/audit/node'
 import type { PGlite } from '@electric-sql/pglite'
 import { BUILT_DIRECTORY } from '../package-directory.js'
 
-/** The image's name in the build. */
 export const IMAGE_NAME = 'cluster.br'
-const WRITERS = 4 // as many as Node's threads for files: each waits for the disk
-const DECOMPRESSED_BYTES = 16 * 1024 * 1024 // more than a new database has: decompressed at once, beside this thread
+const WRITERS = 4 // as many as Node's threads for files, each of which waits for the disk
+const DECOMPRESSED_BYTES = 16 * 1024 * 1024 // more than a new database has; decompressed at once, beside this thread
 const decompress = promisify(brotliDecompress)
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_MAX_WINDOW_BITS } = constants
 
-/** Maps of free space and of visibility, a fifth of the files: PostgreSQL makes a missing one when it needs it. */
+/** Maps of free space and of visibility, a fifth of the files. PostgreSQL makes a missing one again. */
 const MADE_AGAIN = /_(?:fsm|vm)$/
 
 type Entry = [path: string, content: number | string | null]
@@ -48,7 +47,7 @@ export function packCluster(directory: string): Uint8Array {
   })
 }
 
-/** Creates a database unless there is one; returns whether it did. The caller holds the lock of the data directory. */
+/** Creates a database if there is none; returns whether it did. The caller holds the lock of the data directory. */
 export async function createClusterIfAbsent(directory: string): Promise<boolean> {
   if (isCluster(directory)) return false
 
@@ -60,7 +59,7 @@ export async function createClusterIfAbsent(directory: string): Promise<boolean>
   return true
 }
 
-/** Whether a database exists: a directory gets that name only when it is complete. */
+/** Whether a database exists. Its directory gets that name only when it is complete. */
 export function isCluster(directory: string): boolean {
   return existsSync(join(directory, 'PG_VERSION'))
 }
@@ -97,7 +96,7 @@ async function unpack(image: Buffer, directory: string): Promise<void> {
   const write = async () => {
     for (const [path, content] of left) await writeFile(path, content, { mode: 0o600, flush: true })
   }
-  const outcomes = await Promise.allSettled(Array.from({ length: WRITERS }, write)) // a start that follows must not write beside them
+  const outcomes = await Promise.allSettled(Array.from({ length: WRITERS }, write)) // a later start must not write beside them
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
   for (const path of directories) await syncDirectory(path)
 }
@@ -106,9 +105,9 @@ async function unpack(image: Buffer, directory: string): Promise<void> {
 const RELATION_FILE = /^(\d+)(?:_(?:fsm|vm|init))?(?:\.\d+)?$/
 
 /**
- * Removes the files that belong to no table and no index, and returns their names: a killed process left them of a
- * table that it was rewriting, with sealed secrets of keys, and PostgreSQL never removes them. To be called before
- * clients are served: an open transaction has files that only it knows.
+ * Removes the files that belong to no table and no index, and returns their names. A process that was killed while
+ * rewriting a table leaves such files, with sealed secrets of keys, and PostgreSQL never removes them. Call it before
+ * clients are served, since an open transaction has files that only it knows.
  */
 export async function removeUnreferencedFiles(cluster: string, database: PGlite): Promise<string[]> {
   const { rows: databases } = await database.query<{ oid: number }>(

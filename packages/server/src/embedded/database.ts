@@ -22,27 +22,27 @@ import { createClusterIfAbsent, isCluster, removeUnreferencedFiles } from './clu
 import type { DurableNodeFS } from './fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 
-const MOVED_NAME = 'moved' // says that the installation of a data directory is in another database now
+const MOVED_NAME = 'moved' // says that the installation of this data directory is now in another database
 const CLUSTER = 'postgres' // the database's directory within the data directory
-const SOCKET_NAME = '.s.PGSQL.5432' // the name that libpq and psql look for when they are given the directory as host
-/** PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need little. */
+const SOCKET_NAME = '.s.PGSQL.5432' // the name that libpq and psql look for if the directory is given as host
+/** PGlite's default of 160 MB would lie in this process's memory; a small key table and an append-only log need little. */
 const SHARED_BUFFERS = '16MB'
 const MAINTENANCE_INTERVAL_MS = 1_000
 const LOCK_CHECK_INTERVAL_MS = 250
-/** Less than the 0.1 s that another process takes from its lock to its first write; while clients are served. */
+/** While clients are served. Less than the 0.1 s that another process takes from its lock to its first write. */
 const LOCK_CHECK_BUSY_MS = 20
-/** How long a holder that lost its lock, or is being ended, may still answer before it notices and ends. */
+/** How long a holder that lost its lock, or was told to end, may still answer before it notices. */
 const ENDING_TIMEOUT_MS = 1_000
 const CHECKPOINT_INTERVAL_MS = 5 * 60_000 // PostgreSQL's default checkpoint_timeout
-const CHECKPOINT_AFTER_FSYNCS = 10_000 // about one fsync a commit, of 1 to 8 kB of log each
+const CHECKPOINT_AFTER_FSYNCS = 10_000 // about one fsync for each commit, of 1 to 8 kB of log
 const VACUUM_AFTER_TRANSACTIONS = 1_000_000 // PostgreSQL refuses to write after 2^31
 const STARTING_TIMEOUT_MS = 30_000 // how long a command waits for a server that holds the lock but is still starting
 
 interface EmbeddedOptions {
   dataDir: string // created with mode 0700 if it is missing
   /**
-   * Called when PostgreSQL gave up after a failed write or fsync, or when this process lost the lock or the directory:
-   * nothing is served until the directory is opened anew, which recovers every acknowledged commit. Default: throw.
+   * Called when PostgreSQL gave up after a failed write or fsync, or when this process lost the lock or the directory.
+   * Nothing is served until the directory is opened again, which recovers every acknowledged commit. Default: throw.
    */
   onFailure?: (error: Error) => void
 }
@@ -50,20 +50,20 @@ interface EmbeddedOptions {
 export interface Embedded {
   socketPath: string // `path` for postgres.js
   fresh: boolean
-  durability: 'fsync' | 'none' // `none`: commits survive a crash of the process, but not a power cut. Say so loudly.
-  /** Waits up to five seconds for clients. @throws LockLostError if the directory is not the locked one any more */
+  durability: 'fsync' | 'none' // `none`: commits survive a crash of the process, but not a power cut; the operator must be told
+  /** Waits up to five seconds for clients. @throws LockLostError if the directory is no longer the locked one */
   close(): Promise<void>
 }
 
 export interface RunningEmbedded {
   pid: number
   socketPath: string // `path` for postgres.js
-  durability: Embedded['durability'] | undefined // as it found at its start; undefined if its version does not say
+  durability: Embedded['durability'] | undefined // as of its start; undefined if its version does not report it
 }
 
 /**
  * Opens the database of a data directory, which is locked until `close` or the end of the process. @throws
- * DataDirectoryInUseError, or UnlockedServerError if its lock was removed; ForeignDataDirectoryError,
+ * DataDirectoryInUseError, or UnlockedServerError if a server runs without its lock; ForeignDataDirectoryError,
  * MovedInstallationError, UnusableDataDirectoryError
  */
 export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptions): Promise<Embedded> {
@@ -84,7 +84,7 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
     const socketPath = shortSocketPath(directory, SOCKET_NAME)
     await assertNotServed(socketPath)
     const cluster = join(directory, CLUSTER)
-    // Imported here, so that commands on PostgreSQL and beside a server do not load PGlite.
+    // Imported here, so that commands on PostgreSQL, or beside a server, do not load PGlite.
     const loading = import('./fsync.js')
     loading.catch(() => undefined) // awaited below, unless creating fails first
     const fresh = await createClusterIfAbsent(cluster)
@@ -152,7 +152,7 @@ export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbed
   )
 }
 
-/** Creates the function that checks the lock, unless it just did, and from its loss on returns the reason. */
+/** Creates a function that checks the lock, unless it did so just before. Once the lock is lost, it returns the reason. */
 function createLossFinder(lock: DataDirectoryLock): () => Error | undefined {
   let lost: Error | undefined
   let lookedAt = performance.now()
@@ -168,7 +168,6 @@ function createLossFinder(lock: DataDirectoryLock): () => Error | undefined {
   }
 }
 
-/** Stops serving once the lock is lost, even while no client sends anything. */
 function watch(findLoss: () => Error | undefined, socket: EmbeddedSocket): () => void {
   const look = () => {
     const lost = findLoss()
@@ -190,7 +189,7 @@ export class UnlockedServerError extends Error {
   }
 }
 
-/** A holder stops answering before it releases the lock, or soon after it loses it. @throws UnlockedServerError */
+/** A holder stops answering before it releases the lock, or soon after losing it. @throws UnlockedServerError */
 async function assertNotServed(socketPath: string): Promise<void> {
   const deadline = Date.now() + ENDING_TIMEOUT_MS
   while (await answers(socketPath)) {
@@ -200,22 +199,22 @@ async function assertNotServed(socketPath: string): Promise<void> {
 }
 
 async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): Promise<PGlite> {
-  // V8 leaves PGlite's WebAssembly as its baseline compiler makes it. Optimizing it would take each start a second of CPU,
-  // and on Node 24 600 MB for one function. Calls take no more CPU without.
+  // Keeps V8 from optimizing PGlite's WebAssembly beyond its baseline compiler, which would take each start a second of
+  // CPU, and on Node 24 600 MB for one function. Calls take no more CPU without it.
   for (const flag of ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']) setFlagsFromString(flag)
   const { PGlite } = await import('@electric-sql/pglite')
   const output: string[] = []
   try {
     const database = await PGlite.create({
       fs,
-      // A log file that is no longer needed is removed instead of recycled: it may hold a destroyed key (erasure.ts).
+      // A log file that is no longer needed is removed instead of recycled, since it may hold a destroyed key (erasure.ts).
       startParams: [...startParams, '-c', `shared_buffers=${SHARED_BUFFERS}`, '-c', 'wal_recycle=off'],
       onStderr: (line) => {
         output.push(line)
         return false
       },
     })
-    await database.exec(`${SET_FORMATS}; set search_path = ${EMBEDDED_PATH}`) // over settings of database and role
+    await database.exec(`${SET_FORMATS}; set search_path = ${EMBEDDED_PATH}`) // overrides settings of database and role
     return database
   } catch (error) {
     const said = output.slice(-5).join('; ')
@@ -223,7 +222,7 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
   }
 }
 
-/** PGlite runs no checkpointer: without this the log would grow, and with it the recovery after a crash, for ever. */
+/** PGlite runs no checkpointer: otherwise the log, and the recovery after a crash, would grow without limit. */
 function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
   let checkpointAt = Date.now()
   let fsyncsThen = fs.hostFsyncs
@@ -249,7 +248,7 @@ function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
   return () => clearInterval(timer)
 }
 
-/** PGlite runs no autovacuum either; a server that is restarted often would never reach its own count. */
+/** PGlite runs no autovacuum either. A server that is often restarted would never reach its own count. */
 async function vacuumIfDue(database: PGlite): Promise<void> {
   const { rows } = await database.query<{ age: number }>(
     'select pg_catalog.age(datfrozenxid) as age from pg_catalog.pg_database where datname = pg_catalog.current_database()',
@@ -257,7 +256,6 @@ async function vacuumIfDue(database: PGlite): Promise<void> {
   if (Number(rows[0]?.age) >= VACUUM_AFTER_TRANSACTIONS) await database.exec('vacuum (freeze, analyze)')
 }
 
-/** Thrown when what is in the data directory is another user's. */
 export class ForeignDataDirectoryError extends Error {
   override readonly name = 'ForeignDataDirectoryError'
 
@@ -270,12 +268,11 @@ export class ForeignDataDirectoryError extends Error {
   }
 }
 
-/** Thrown when the installation of the data directory was moved to another database. */
 export class MovedInstallationError extends Error {
   override readonly name = 'MovedInstallationError'
 }
 
-/** Makes every later opening of the data directory fail: its log would diverge from the real one. */
+/** Makes every later opening of the data directory fail, since its log would diverge from the real one. */
 export async function markAsMoved(dataDir: string, text: string): Promise<void> {
   const directory = resolve(dataDir)
   await writeFile(join(directory, MOVED_NAME), `${text}\n`, { mode: 0o600, flush: true })
@@ -290,7 +287,6 @@ function assertNotMoved(directory: string): void {
   )
 }
 
-/** What the system says of a directory that cannot be written, and what to do about it. */
 const UNUSABLE: Readonly<Record<string, string>> = {
   EROFS: 'its file system is mounted read-only. Mount it read-write (in a container, as a volume)',
   EACCES: 'this user may not write there. Give the directory to the user that the server runs as (chown)',
@@ -300,7 +296,6 @@ const UNUSABLE: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of the path is a file. Move that file away',
 }
 
-/** Thrown when the data directory cannot be made or written. */
 export class UnusableDataDirectoryError extends Error {
   override readonly name = 'UnusableDataDirectoryError'
 
@@ -311,7 +306,7 @@ export class UnusableDataDirectoryError extends Error {
     super(message)
   }
 
-  /** Explains an error of the system that is about the directory, which the variable names; undefined for any other. */
+  /** Explains a system error about the directory, naming the variable; undefined for any other error. */
   static of(directory: string, error: unknown, variable = 'EAAS_DATA_DIR'): UnusableDataDirectoryError | undefined {
     const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
     const why = UNUSABLE[code]
@@ -323,7 +318,7 @@ export class UnusableDataDirectoryError extends Error {
   }
 }
 
-/** Whether a data directory holds a database. @throws ForeignDataDirectoryError if it cannot enter that */
+/** Whether a data directory has a database. @throws ForeignDataDirectoryError if the database is not accessible */
 export function hasEmbeddedDatabase(dataDir: string): boolean {
   const directory = resolve(dataDir)
   const cluster = join(directory, CLUSTER)
@@ -332,12 +327,11 @@ export function hasEmbeddedDatabase(dataDir: string): boolean {
   return false
 }
 
-/** What this program leaves in a data directory. */
 const OWN_NAMES = /^(postgres|root\.key|moved|server\.lock\.\d+)$/
 
 /**
- * Refuses a directory with files of another user, who would be locked out of what this process adds. The owner of the
- * directory itself, which is root for a volume, counts if root would make files in an empty one.
+ * Refuses a directory with files of another user, who would lose access to what this process adds. The owner of the
+ * directory itself, which is root for a volume, is checked if root would create files in an empty one.
  * @throws ForeignDataDirectoryError
  */
 export function assertOwnDirectory(dataDir: string): void {
@@ -356,13 +350,13 @@ function makePrivate(directory: string): void {
   assertOwnDirectory(directory)
   const { mode, uid } = statSync(directory)
   const isOwn = uid === process.getuid?.() || process.getuid?.() === 0
-  if ((mode & 0o077) !== 0 && isOwn) chmodSync(directory, 0o700) // a volume's root cannot be changed by who writes there
+  if ((mode & 0o077) !== 0 && isOwn) chmodSync(directory, 0o700) // a volume's root directory can be changed only by its owner
 }
 
-/** Makes git ignore everything in the directory: `git add -A` of a repository around it would stage the root key. */
+/** Makes git ignore everything in the directory: otherwise `git add -A` in a surrounding repository stages the root key. */
 function keepFromGit(directory: string): void {
   const path = join(directory, '.gitignore')
-  // A file with text in it is the owner's; an empty one is what a crash between creating and writing leaves.
+  // A file with text in it is the owner's; a crash between creating and writing leaves an empty one.
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return
   writeFileSync(path, '*\n', { mode: 0o600 })
 }

@@ -1,6 +1,6 @@
-// PGlite's file system on the host's disk. PostgreSQL asks for an fsync at each commit, but Emscripten's NODEFS has no
-// such operation and answers "done" (and its fdatasync, PostgreSQL's default on Linux, never reaches the file system at
-// all). So we add the operation, and start PostgreSQL with the settings that lead to it.
+// PGlite's file system on the host's disk. PostgreSQL requests an fsync at each commit, but Emscripten's NODEFS has no
+// such operation and answers "done"; its fdatasync, PostgreSQL's default on Linux, never even reaches the file system.
+// So this adds the operation, and starts PostgreSQL with the settings that lead to it.
 import { fsyncSync } from 'node:fs'
 import { PGlite } from '@electric-sql/pglite'
 import { NodeFS } from '@electric-sql/pglite/nodefs'
@@ -8,7 +8,7 @@ import { NodeFS } from '@electric-sql/pglite/nodefs'
 /** Errno numbers as Emscripten's libc has them: WASI's, not the host's (wasi-libc, `__errno_values.h`). */
 const WASI_ERRNO: Record<string, number> = { EBADF: 8, EINVAL: 28, EIO: 29, ENOSPC: 51, EROFS: 69, EDQUOT: 19 }
 
-/** The part of Emscripten's module that we touch; PGlite's own types say `any` here. */
+/** The part of Emscripten's module that is used here; PGlite's own types say `any`. */
 interface EmscriptenModule {
   FS: {
     ErrnoError: new (errno: number) => Error
@@ -24,9 +24,8 @@ export const DURABLE_START_PARAMS: readonly string[] = [
 
 /** A directory of the host as PGlite's file system, on which PostgreSQL's fsync is the host's. */
 export class DurableNodeFS extends NodeFS {
-  /** How many times PostgreSQL asked for an fsync and the host did it. */
   hostFsyncs = 0
-  /** Why PostgreSQL gave up: a failed fsync, a full disk. PGlite must not be called again: it would spin for ever. */
+  /** Why PostgreSQL gave up: a failed fsync, a full disk. PGlite must not be called again, since it would spin forever. */
   failure: Error | undefined
 
   override async init(...[database, options]: Parameters<NodeFS['init']>): ReturnType<NodeFS['init']> {
@@ -49,7 +48,7 @@ export class DurableNodeFS extends NodeFS {
     try {
       fsyncSync(fd)
     } catch (error) {
-      // PostgreSQL understands an errno, and panics rather than believe that the data is safe.
+      // PostgreSQL understands an errno, and panics instead of assuming that the data is safe.
       const { code = 'EIO' } = error as NodeJS.ErrnoException
       throw new module.FS.ErrnoError(WASI_ERRNO[code] ?? WASI_ERRNO.EIO ?? 29)
     }
@@ -58,7 +57,7 @@ export class DurableNodeFS extends NodeFS {
   }
 }
 
-/** Whether a commit leads to an fsync of the host: a PGlite whose internals changed is detected at the start. */
+/** Whether a commit leads to an fsync of the host. Detects, at the start, a PGlite whose internals changed. */
 export async function commitsReachTheDisk(database: PGlite, fs: DurableNodeFS): Promise<boolean> {
   const before = fs.hostFsyncs
   await database.query(`select pg_logical_emit_message(true, 'eaas', 'fsync self-test')`)
@@ -68,7 +67,7 @@ export async function commitsReachTheDisk(database: PGlite, fs: DurableNodeFS): 
 export class EmbeddedStoppedError extends Error {
   override readonly name = 'EmbeddedStoppedError'
 
-  /** @param what PostgreSQL's own word for it */
+  /** @param what PostgreSQL's own name for the condition */
   constructor(what: string) {
     super(
       `The embedded PostgreSQL stopped (${what}), because it could not write to the disk, or for a fault of its own. What it ` +

@@ -1,24 +1,24 @@
 // Serves one PGlite to several PostgreSQL clients over a unix socket (protocol 3.0, PostgreSQL manual chapter 54).
 //
-// PGlite is one back end: a client's message would meet whatever another client left unfinished. So a client has the
-// back end to itself for a whole turn: from its first message to the Sync or Query after which no transaction is open.
-// @electric-sql/pglite-socket 0.2 changes turns between messages, so that clients got each other's rows after a
-// statement that could not be parsed.
+// PGlite is one back end, in which a client's message would meet what another client left unfinished. So each client has
+// the back end to itself for a whole turn: from its first message to the Sync or Query after which no transaction is open.
+// @electric-sql/pglite-socket 0.2 changes turns between messages: after a statement that could not be parsed, clients got
+// each other's rows.
 //
-// Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks, temporary
-// tables. Prepared statements too, so names must not collide (postgres.js draws them at random).
+// All clients share one session, and so `set` without `local`, session-level advisory locks, temporary tables and
+// prepared statements, whose names must not collide (postgres.js draws them at random).
 import { chmodSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
 
 const MAX_CONNECTIONS = 16 // the server's own connection, a few commands beside it, and a person with psql
-/** How long a client may keep the back end without sending anything: all others wait for it. */
+/** How long a client may keep the back end without sending anything, while all others wait. */
 const IDLE_IN_TURN_MS = 30_000
-const CLOSE_GRACE_MS = 5_000 // how long close() lets clients finish by themselves
+const CLOSE_GRACE_MS = 5_000 // for clients to finish
 const DRAIN_POLL_MS = 10
-const REFUSED_UNREAD_MS = 1_000 // how long a client that is refused may take to read why
-const MAX_MESSAGE_BYTES = 64 * 1024 * 1024 // so that a broken client does not fill the memory
+const REFUSED_UNREAD_MS = 1_000 // for a refused client to read the reason
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024 // so that a broken client cannot fill the memory
 
 const PROTOCOL_3_0 = 196_608
 const CANCEL_REQUEST = 80_877_102
@@ -27,7 +27,7 @@ const GSSENC_REQUEST = 80_877_104
 
 const TERMINATE = 0x58 // X
 const PARSE = 0x50 // P
-/** Messages after which the back end is between two sessions' work: Sync, Query, FunctionCall, and the start-up. */
+/** The messages after which the back end is between the work of two clients: Sync, Query, FunctionCall, and the start-up. */
 const ENDS_A_TURN: ReadonlySet<number | undefined> = new Set([0x53, 0x51, 0x46, 0x00])
 
 const SYNC = message('S', '')
@@ -35,11 +35,11 @@ const ROLLBACK = message('Q', 'rollback\0')
 
 interface Client {
   socket: Socket
-  received: Buffer // of a message that is not complete yet
+  received: Buffer // of an incomplete message
   messages: Buffer[]
   started: boolean
   gone: boolean
-  statements: Set<string> // of prepared statements, to be dropped with the connection: the back end outlives it
+  statements: Set<string> // of prepared statements, to drop with the connection, since the back end outlives it
 }
 
 type Task = { statement: string; resolve: () => void; reject: (reason: unknown) => void }
@@ -47,29 +47,29 @@ type Task = { statement: string; resolve: () => void; reject: (reason: unknown) 
 interface EmbeddedSocketOptions {
   database: PGlite
   path: string
-  /** Why PostgreSQL gave up, once it did, or why it must not write; it must not be called again then. */
+  /** Why PostgreSQL gave up, or why it must not write; then it must not be called again. */
   failure: () => Error | undefined
-  /** Called once when it did: clients were disconnected without an answer. */
+  /** Called once after that; clients were disconnected without an answer. */
   onFailure: (error: Error) => void
   idleInTurnMs?: number
 }
 
 export interface EmbeddedSocket {
-  /** Runs one statement in a turn of its own, and ignores its answer. */
+  /** Runs one statement in a turn of its own, and ignores the answer. */
   run(statement: string): Promise<void>
-  /** Disconnects all clients at once, without an answer, and serves none from then on. */
+  /** Disconnects all clients at once, without an answer, and serves none afterwards. */
   fail(error: Error): void
-  /** Refuses new clients, gives those connected five seconds to finish, rolls back what they leave open. */
+  /** Refuses new clients, gives the connected ones five seconds to finish, and rolls back what they leave open. */
   close(): Promise<void>
 }
 
-/** Listens on a unix socket that does not exist yet; only the owner may connect. @throws Error of the system */
+/** Listens on a unix socket whose file must not exist; only the owner may connect. @throws Error of the system */
 export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<EmbeddedSocket> {
   const { database, path, failure, onFailure, idleInTurnMs = IDLE_IN_TURN_MS } = options
   const clients = new Set<Client>()
   const waiting: Client[] = [] // with messages that wait for a turn
   let turn: Client | undefined
-  let idleTimer: NodeJS.Timeout | undefined // runs while the client whose turn it is sends nothing
+  let idleTimer: NodeJS.Timeout | undefined // runs while the client that has the turn sends nothing
   let working = false
   let failed = false
   let tasks: Task[] = []
@@ -85,9 +85,9 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
   function welcome(socket: Socket): void {
     const state = { received: Buffer.alloc(0), messages: [], started: false, gone: false }
     const client: Client = { socket, ...state, statements: new Set() }
-    socket.on('error', () => socket.destroy()) // 'close' follows, where the client is cleaned up
+    socket.on('error', () => socket.destroy()) // 'close' follows, which cleans up after the client
     if (failed || clients.size >= MAX_CONNECTIONS) {
-      // Only after its first message: a client that is cut off during its start-up never reads the reason.
+      // After the first message, since a client that is cut off during its start-up never reads the reason.
       socket.setTimeout(CLOSE_GRACE_MS, () => socket.destroy())
       socket.once('data', () => {
         if (failed) refuse(client, '57P02', 'the embedded database stopped; restart the server')
@@ -113,7 +113,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     void work()
   }
 
-  /** Gives the back end to one turn after another until no work is left. */
+  /** Gives the back end to one turn after another until all work is done. */
   async function work(): Promise<void> {
     if (working || failed) return
     working = true
@@ -126,13 +126,13 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     }
   }
 
-  /** Does the next piece of work; false if there is none, or the client whose turn it is has to send something. */
+  /** Does the next piece of work; false if there is none, or if the client that has the turn must send something. */
   async function step(): Promise<boolean> {
     if (failure()) return true
     const task = turn ? undefined : tasks[0]
     if (task) {
       await execute(message('Q', `${task.statement}\0`))
-      tasks.shift() // not before: `fail` rejects those that are left
+      tasks.shift() // only now, because `fail` rejects the remaining ones
       task.resolve()
       return true
     }
@@ -154,7 +154,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     }
     stopIdleTimer()
     const answer = await execute(next)
-    // A commit is reported to the client only if its fsync did not fail.
+    // A client hears of a commit only if the commit's fsync succeeded.
     if (failure()) return true
     client.socket.write(answer)
     if (next[0] === PARSE) client.statements.add(statementName(next))
@@ -170,11 +170,11 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     idleTimer = undefined
   }
 
-  /** Message by message: after a PANIC PGlite would spin for ever over what is left of a batch. */
+  /** Message by message, because after a PANIC PGlite would spin forever on the rest of a batch. */
   async function execute(bytes: Buffer): Promise<Buffer> {
     const parts: Buffer[] = []
     await database.execProtocolRawStream(new Uint8Array(bytes), {
-      syncToFs: false, // a matter of browsers' file systems; ours does it in the commit
+      syncToFs: false, // only for browsers' file systems; ours syncs in the commit
       onRawData: (part) => parts.push(Buffer.from(part)), // a copy: PGlite reuses its memory
     })
     return Buffer.concat(parts)
@@ -213,7 +213,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     const timer = setTimeout(() => {
       for (const client of clients) client.socket.destroy()
     }, CLOSE_GRACE_MS)
-    // A client leaves the set once it is cleaned up after; `server.close` calls back before that.
+    // A client leaves the set once its remains are cleaned up; `server.close` calls back earlier.
     while (clients.size > 0 && !failed) await sleep(DRAIN_POLL_MS)
     await stopped
     clearTimeout(timer)
@@ -221,7 +221,6 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
   }
 }
 
-/** Cuts received bytes into whole messages and answers what comes before the start-up message. */
 function receive(client: Client, bytes: Buffer): void {
   client.received = client.received.length === 0 ? bytes : Buffer.concat([client.received, bytes])
   while (client.socket.writable) {
@@ -246,7 +245,7 @@ function receive(client: Client, bytes: Buffer): void {
 function receiveFirst(client: Client, whole: Buffer): void {
   const code = whole.length >= 8 ? whole.readInt32BE(4) : 0
   if (code === SSL_REQUEST || code === GSSENC_REQUEST) client.socket.write('N')
-  // A statement runs to its end before anything else is read, so there is never one to cancel.
+  // A statement runs to its end before anything else is read, so no statement can be cancelled.
   else if (code === CANCEL_REQUEST) client.socket.end()
   else if (code === PROTOCOL_3_0) {
     client.started = true
@@ -257,7 +256,7 @@ function receiveFirst(client: Client, whole: Buffer): void {
 function refuse({ socket }: Pick<Client, 'socket'>, code: string, reason: string): void {
   socket.end(message('E', `SFATAL\0VFATAL\0C${code}\0M${reason}\0\0`))
   socket.destroySoon()
-  setTimeout(() => socket.destroy(), REFUSED_UNREAD_MS).unref() // a client that reads nothing would stay otherwise
+  setTimeout(() => socket.destroy(), REFUSED_UNREAD_MS).unref() // otherwise a client that reads nothing would stay
 }
 
 function message(type: string, body: string): Buffer {

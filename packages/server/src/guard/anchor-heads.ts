@@ -32,20 +32,20 @@ import { AnchorFault, readAnchorIn } from './watch/newest-anchor.js'
 
 export interface AnchorOptions {
   notes?: readonly EntryNote[] // entries to write before the anchor
-  without?: string // a tenant whose loss was accepted: it is no longer covered
+  without?: string // a tenant whose loss was accepted, which the anchor no longer covers
   accepted?: ReadonlySet<string> // tenants whose rollback is being accepted, regardless of their anchored heads
-  evenIfSame?: boolean // write an anchor even if every head is covered already
-  afresh?: boolean // cover what the database has now: after a rollback of the installation's own log was accepted
-  mayLeave?: boolean // whether tenants may stay covered as before: while one loss is accepted, others may be open
-  // called with a tenant that stays covered as before, for its head or an alarm; without it, no anchor is written then
+  evenIfSame?: boolean // write an anchor even if the newest one covers every head
+  afresh?: boolean // cover the present heads of the database, after a rollback of the installation's own log was accepted
+  mayLeave?: boolean // whether tenants may stay covered as before: while one loss is accepted, other losses may still be open
+  // called with each tenant that stays covered as before, because of its head or an alarm; by default, no anchor is written then
   onLeft?: (tenant_id: string, what: string) => void
-  followMs?: number // milliseconds for which logs are followed before the transaction; by default until all are
+  followMs?: number // milliseconds for which logs are followed before the transaction; by default until the end of all
 }
 
 /**
- * In a transaction of its own; false if every head is covered already. Refuses where a tenant would have to stay
- * covered as before: such an anchor would prove less than it seems to. @throws ChainAlarmError, Refusal,
- * AuditWriteError
+ * Writes an anchor in a transaction of its own; false if the newest one covers every head. Refuses if a tenant would
+ * have to stay covered as before, since such an anchor would prove less than it seems to. @throws ChainAlarmError,
+ * Refusal, AuditWriteError
  */
 export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
   if (!options?.afresh) await followChanged(services, options?.followMs ?? Number.POSITIVE_INFINITY)
@@ -55,16 +55,16 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
 }
 
 /**
- * Returns the new head of the installation's log; undefined if every head is covered already. A tenant whose head is
- * forged, missing or behind stays covered as it was, so that no anchor hides what an earlier one shows. @throws
- * ChainAlarmError, also if the anchored heads are not those of the newest anchor, AuditWriteError
+ * Returns the new head of the installation's log; undefined if the newest anchor covers every head. A tenant whose head
+ * is forged, missing or behind stays covered as before, so that no anchor hides what an earlier one shows. @throws
+ * AuditWriteError, ChainAlarmError, also if the anchored heads are not those of the newest anchor
  */
 export async function anchorHeads(
   services: Services,
   sql: Transaction,
   { notes = [], without, accepted, evenIfSame = false, afresh = false, mayLeave = true, onLeft }: AnchorOptions = {},
 ): Promise<Head | undefined> {
-  // Proven here too: heads that were edited since the comparison before must not be covered.
+  // Proves them again: heads that were edited since the last comparison must not be covered.
   const before = afresh ? await clearHeads(sql) : await lockAnchored(services, sql)
   const anchored = new Map(before.map((head) => [head.tenant_id, head]))
   const { changed, left } = await judgeHeads(services, sql, anchored, { accepted, mayLeave })
@@ -101,7 +101,7 @@ export async function lockAnchored(
   }
 }
 
-// So that little is left to read while the installation's head is locked. The transaction itself reports faults.
+// Leaves little to read while the installation's head is locked. The transaction itself reports faults.
 async function followChanged(services: Services, ms: number): Promise<void> {
   const { sql, committer, storeKeys, installationKey } = services
   const until = performance.now() + ms
@@ -127,19 +127,19 @@ async function followChanged(services: Services, ms: number): Promise<void> {
   }
 }
 
-/** Then nothing needs to be read. */
+/** If so, nothing needs to be read. */
 function isEnd([only, ...others]: readonly Witness[], head: Head): boolean {
   return only !== undefined && others.length === 0 && isSame(only, head) && only.policy_version === head.policy_version
 }
 
-// The heads that the anchor newly covers, and why others stay as they were: complete only if no tenant may be left.
+// The heads that the anchor newly covers, and why others stay as before; complete only if no tenant may stay.
 async function judgeHeads(
   services: Services,
   sql: Transaction,
   anchored: ReadonlyMap<string, AnchoredHead>,
   { accepted, mayLeave }: { accepted: ReadonlySet<string> | undefined; mayLeave: boolean },
 ): Promise<{ changed: Head[]; left: Map<string, string> }> {
-  // Read before the heads, which need not show what is committed meanwhile.
+  // Read before the heads, which may lack entries that are committed meanwhile.
   const watches = watchesOf(services.committer)
   const known = new Map(
     [...watches.all()].map(({ tenant_id, witnessed, held: { all } }) => [tenant_id, { witnessed, held: all }]),
@@ -180,14 +180,14 @@ function reportLeft(left: ReadonlyMap<string, string>, onLeft: AnchorOptions['on
   }
 }
 
-// An attacker may restore an older head for the moment in which the anchor is written.
+// An attacker may restore an older head for the moment of writing the anchor.
 function findBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed = 0): string | undefined {
   const known = Math.max(last_entry, witnessed)
   if (last_id >= known) return undefined
   return `the head of tenant ${tenant_id} is of entry ${last_id}, and entry ${known} was written`
 }
 
-// Tenants without a head, which should have one by the anchored heads, the installation's log or their own rows.
+// Tenants without a head that should have one according to the anchored heads, the installation's log or their rows.
 async function findUnlisted(
   sql: Transaction,
   anchored: readonly string[],
@@ -202,11 +202,11 @@ async function findUnlisted(
 interface Judged {
   head: CurrentHead
   anchored: AnchoredHead | undefined
-  held: readonly Witness[] // what this process knew before the head was read
-  isAccepted: boolean // a rollback of it is being accepted
+  held: readonly Witness[] // the heads that this process knew before the head was read
+  isAccepted: boolean // its rollback is being accepted
 }
 
-// The head to cover, or why not: a stored hash proves nothing, so each log is followed to exactly that head.
+// The head to cover, or why it cannot be: a stored hash proves nothing, so each log is followed to exactly that head.
 async function proveHeads(
   services: Services,
   sql: Transaction,
@@ -235,7 +235,7 @@ async function proveHeads(
   return answers
 }
 
-// The audit key, and what the log must continue from; or why the head can't be covered.
+// The audit key and the heads from which the log must continue, or why its head can't be covered.
 function openHead(
   { committer, storeKeys }: Services,
   { head, anchored, held, isAccepted }: Judged,
@@ -255,7 +255,7 @@ function openHead(
     }
     if (!anchored || held.some((witness) => isSame(witness, anchored))) return { auditKey, all: [...held] }
     watch.held.rememberAnchored(anchored, { isContradicted: anchored.is_contradicted })
-    // It is not remembered if this process has seen a later head.
+    // If this process has seen a later head, `rememberAnchored` has added nothing.
     const isNeeded = watch.held.all.some((witness) => isSame(witness, anchored))
     return { auditKey, all: isNeeded ? [...held, anchored] : [...held] }
   } catch (error) {
@@ -263,7 +263,7 @@ function openHead(
   }
 }
 
-// A purge or an accepted rollback may explain it, or the log has grown meanwhile. Otherwise this raises the alarm.
+// Raises the alarm, unless a purge, an accepted rollback or growth of the log explains the difference.
 async function readProven(
   { committer }: Services,
   sql: Transaction,

@@ -1,4 +1,4 @@
-// The installation's own log (anchor.md), under an id that no tenant has. A transaction locks its head last.
+// The installation's own log (anchor.md), under an id that no tenant has. Transactions lock its head last.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Clock } from '../core/audit/append/clock.js'
 import { appendToLocked } from '../core/audit/append/send-appends.js'
@@ -15,7 +15,7 @@ import type { Transaction } from '../core/store/db.js'
 import { setInstallationKey } from '../core/store/instance.js'
 import { watchesOf } from './watch/head-watch.js'
 
-/** In the transaction that creates the installation, or brings its schema to the version that has the log. */
+/** Call it in the transaction that creates the installation, or migrates its schema to the version that has the log. */
 export async function beginInstallationLog(
   sql: Transaction,
   { storeKeys, clock, actor, version }: { storeKeys: StoreKeys; clock: Clock; actor: string; version: string },
@@ -31,7 +31,7 @@ export async function beginInstallationLog(
   await append(sql, genesis, { auditKey, clock, time, caller: systemCaller({ actor }), notes: [note] })
 }
 
-/** Even if the log is ahead of the clock: the command that resolves that migrates too. @throws AuditWriteError */
+/** Even if the log is ahead of the clock, since the command that resolves that also migrates. @throws AuditWriteError */
 export async function recordMigration(
   sql: Transaction,
   { auditKey, clock, actor, note }: { auditKey: AuditKey; clock: Clock; actor: string; note: EntryNote },
@@ -45,7 +45,7 @@ export async function recordMigration(
 
 type Recording = Pick<Services, 'committer' | 'installationKey'>
 
-/** @throws Refusal E_STATE while the installation's log has an alarm: nothing may be done that it could not record */
+/** @throws Refusal E_STATE while the installation's log has an alarm, since it could not record anything */
 export function assertRecordable({ committer }: Pick<Services, 'committer'>): void {
   const { alarm } = watchesOf(committer).get(INSTALLATION_ID)
   if (!alarm) return
@@ -55,7 +55,7 @@ export function assertRecordable({ committer }: Pick<Services, 'committer'>): vo
   )
 }
 
-/** In a transaction of their own; returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError */
+/** Records in a transaction of its own; returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError */
 export async function recordAlone(
   services: Recording & Pick<Services, 'sql' | 'actor'>,
   notes: readonly EntryNote[],
@@ -65,7 +65,7 @@ export async function recordAlone(
   return head
 }
 
-/** In the transaction of the change that they record; returns the new head. @throws as `recordAlone` */
+/** Records in the transaction of the change; returns the new head. @throws as `recordAlone` */
 export async function recordForInstallation(
   recording: Recording,
   sql: Transaction,
@@ -78,13 +78,13 @@ export async function recordForInstallation(
   return append(sql, head, { auditKey, clock, time: clock.read(head), caller, notes })
 }
 
-/** For work that only one process may do at a time, before it writes anything. @throws Refusal, ChainAlarmError */
+/** Before work that only one process may do at a time, call this first. @throws Refusal, ChainAlarmError */
 export async function lockInstallationHead({ committer, installationKey }: Recording, sql: Transaction): Promise<Head> {
   assertRecordable({ committer })
   return committer.guard.readHead(sql, { tenant_id: INSTALLATION_ID, auditKey: installationKey }, lockHead)
 }
 
-/** The head is one that this transaction has locked or made. */
+/** The transaction has locked or made the head. */
 async function append(
   sql: Transaction,
   head: Head,

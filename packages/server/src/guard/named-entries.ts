@@ -1,4 +1,4 @@
-/** What the installation's log says of a tenant's log: the entry that it names last, and a loss that was accepted (anchor.md 4). */
+/** Reads what the installation's log says about a tenant's log: the last entry that it names, and an accepted loss (anchor.md 4). */
 import { type ChainedEntry, entryHash, genesisHash, readMetadata } from '@eaas/audit/formats'
 import { decodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, entryMac, equalBytes, type Witness } from '../core/audit/formats/chain.js'
@@ -7,7 +7,7 @@ import { type NamedEntry, readRecordedTenants } from '../core/audit/recorded-ten
 import type { Queryable } from '../core/store/db.js'
 import { findStatuses } from '../core/store/tenants.js'
 
-/** `rows` must be the named entry and the one before it. */
+/** `rows` are the named entry and the one before it. */
 export function hasNamed(
   rows: readonly ChainedEntry[],
   { tenant_id, named, auditKey }: { tenant_id: string; named: NamedEntry; auditKey: AuditKey | undefined },
@@ -19,7 +19,7 @@ export function hasNamed(
   return equalBytes(entry.mac, entryMac(auditKey, entry.id, hash)) && equalBytes(hash, named.hash)
 }
 
-/** Compares a tenant with the installation's log in this snapshot; returns what is wrong. */
+/** Compares a tenant with the installation's log in this snapshot; returns the contradiction, if any. */
 export async function findContradiction(
   snapshot: Queryable,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
@@ -41,7 +41,6 @@ export function witnessOf({ id, hash }: NamedEntry): Witness {
   return { last_id: id, hash, policy_version: 0 }
 }
 
-/** Whether a log has the entry, or a purge took it. */
 export async function isThere(
   sql: Queryable,
   { tenant_id, auditKey, named }: { tenant_id: string; auditKey: AuditKey; named: NamedEntry },
@@ -55,9 +54,9 @@ export async function isThere(
 }
 
 /**
- * The head that was known of a tenant when an operator accepted that it is gone. Undefined if the alarm was not proven, so
- * that more may have been known, if the tenant had moved away, so that another installation continues its log, and if the
- * entry is not authentic or says something else.
+ * The known head of a tenant when an operator accepted that it is gone. Undefined if the alarm was not proven, since
+ * more may have been known; if the tenant had moved away, since another installation continues its log; and if the
+ * entry is not authentic or has other contents.
  */
 export async function readLostHead(
   sql: Queryable,
@@ -69,8 +68,8 @@ export async function readLostHead(
 }
 
 /**
- * Whether an operator accepted that the tenant is gone with all that was witnessed of its log. `isMoved`: only if its rows
- * were deleted here after it was moved away.
+ * Whether an operator accepted that the tenant is gone with its whole witnessed log. With `isMoved`, only if its rows
+ * were deleted here after its move.
  */
 export async function isLossAccepted(
   sql: Queryable,
@@ -97,6 +96,6 @@ async function readLoss(
 export function lostHead(metadata: string | null): Witness | undefined {
   const { witnessed_id, witnessed_hash } = readMetadata({ metadata })
   if (typeof witnessed_id !== 'number' || witnessed_id === 0 || typeof witnessed_hash !== 'string') return undefined
-  // The policy version is not on record; 0 is behind every other one.
+  // The policy version is not on record; 0 is below every real one.
   return { last_id: witnessed_id, hash: decodeHex(witnessed_hash), policy_version: 0 }
 }

@@ -1,9 +1,9 @@
-/** Limits how often the log has lines of one kind, whoever causes them. */
+/** Limits how often the log gets lines of one kind, whoever causes them. */
 
-/** Writes a line. `leftOut` is how many lines of its kind were left out before it. */
+/** Writes a line. `leftOut` is the number of lines of its kind that were left out before it. */
 export type Write = (leftOut: number, isFirst: boolean) => void
 
-/** How many lines of a kind are written at once in a window, and how many kinds are told apart at a time. */
+/** How many lines of a kind are written at once in a window, and how many kinds are distinguished at a time. */
 type SamplerOptions = Record<'first' | 'windowMs' | 'mostKinds', number>
 
 export type Sampler = ReturnType<typeof createSampler>
@@ -15,7 +15,6 @@ interface Kind {
   last?: Write
 }
 
-/** Creates a sampler; one for each sort of lines. */
 export function createSampler({ first, windowMs, mostKinds }: SamplerOptions) {
   const kinds = new Map<string, Kind>()
 
@@ -36,8 +35,8 @@ export function createSampler({ first, windowMs, mostKinds }: SamplerOptions) {
 
   return {
     /**
-     * Writes the first lines of a kind at once; of those that follow, only the last one, when the window ends. While
-     * there are too many kinds, a new one is sampled as `otherwise`, which must have few values.
+     * Writes the first lines of a kind at once. Of the following ones, it writes only the last, at the end of the
+     * window. While there are too many kinds, a new one is sampled as `otherwise`, which must have few values.
      */
     take(own: string, otherwise: string, write: Write): void {
       const name = kinds.has(own) || kinds.size < mostKinds ? own : otherwise

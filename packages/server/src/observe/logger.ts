@@ -2,7 +2,7 @@
 import { createLog, type Log, type LogLevel, writeOrDrop } from '@eaas/audit/node'
 import type { FastifyServerOptions } from 'fastify'
 
-/** Fastify's logger options. Errors are reduced to fields without data: no query, parameters or database detail. */
+/** Fastify's logger options. Errors are reduced to fields without queries, parameters or database details. */
 export function loggerOptions(
   level: LogLevel,
   stream: { write(line: string): unknown } = { write: writeOrDrop },
@@ -10,7 +10,7 @@ export function loggerOptions(
   return { level, stream, base: null, serializers: { err: describeError } }
 }
 
-/** Logs without an application. Lines below the level `configured` are not written. */
+/** Logs without an application. Skips lines below the level `configured`. */
 export function logWithoutApp(
   configured: LogLevel,
   level: keyof Log,

@@ -1,5 +1,5 @@
-// GET /metrics: the metrics of this process, for Prometheus. No label is an id of a tenant or a key: ids would show who
-// does what to anybody who can reach the page, and make ever more series.
+// GET /metrics: the metrics of this process, for Prometheus. No label is the id of a tenant or a key: that would show
+// anybody with access to the page who does what, and create ever more series.
 import {
   type LogAction,
   PROBLEMS,
@@ -20,40 +20,38 @@ import { VERSION } from '../version.js'
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
-/** What operators alarm on: a rate needs the series before the first entry. */
+/** The actions for operators' alerts: a rate needs the series before the first entry. */
 const ALARMING: LogAction[] = ['api_key.create', 'budget.refused', 'key.destroy', 'key.export', 'usage.doubled']
 
-/** The label of requests that match no route: their path is the caller's text, and must not become a label. */
+/** The label of requests that match no route, since their path is the caller's text and must not become a label. */
 const UNMATCHED = 'unmatched'
-/** The label, in place of a status, of requests whose client left before the whole answer was sent. */
+/** The label, instead of a status, of requests whose client left before the whole answer was sent. */
 const UNANSWERED = 'unanswered'
 
-/** The last run of a job, or the process's start until there is one; `left` is what the run left undone, if known. */
+/** The last run of a job, or before it the start of the process; `left` is the number that the run left undone, if known. */
 type Run = { at: number; left?: number | undefined }
 
-/** What a gauge shows. It is absent while the value is undefined: 0 would read as "just now". */
+/** The value of a gauge, which is absent while it is undefined: 0 would read as "just now". */
 type Reading = readonly [help: string, read: () => number | undefined]
 
-/** Rows with a secret under an earlier store key, and API keys under the former pepper. */
 type Former = { sealed: number; api_keys: number }
 
 type Refused = { code: ProblemCode; reason?: UnauthorizedReason | undefined }
 
 export type Metrics = ReturnType<typeof createMetrics>
 
-/** In seconds; null for what this process does not do. Until the first run, the time since the process started. */
+/** In seconds; null for jobs that this process does not run. Before the first run, the time since the process started. */
 type Ages = Record<'anchor' | 'checkpoint' | 'verification' | 'purge', number | null> & {
   witnesses: { name: string; cosignature: number; contradicted: boolean }[]
 }
 
-/** The names of the witnesses, and which jobs are configured. */
 type MetricsOptions = Partial<Record<'anchors' | 'checkpoints' | 'purges' | 'verifications', boolean>> & {
   witnesses?: readonly string[]
 }
 
 /**
- * Creates the metrics of one application; several in a process do not collide. Until the first run of a configured job,
- * its age counts from now: an alert on it must fire for a job that never succeeds.
+ * Creates the metrics of one application; several in a process do not collide. Before the first run of a configured
+ * job, its age counts from now, so that an alert fires for a job that never succeeds.
  */
 export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = {}) {
   const registry = new Registry()
@@ -150,21 +148,21 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     observeUnrecorded(kind: UnrecordedKind, calls: number): void {
       unrecorded.inc({ kind }, calls)
     },
-    /** Notes refused calls, operations of batches and requests; `reason` only of E_UNAUTHORIZED. */
+    /** Notes refused calls, operations of batches and requests; only E_UNAUTHORIZED has a `reason`. */
     observeRefusal({ code, reason }: Refused, calls: number): void {
       refusals.inc({ code, reason: reason ?? '' }, calls)
     },
-    /** Notes how many logs a verification found invalid; it is not complete if a log could not be verified. */
+    /** Notes how many logs a verification found invalid; it is incomplete if a log could not be verified. */
     verificationRan(invalid: number, { isComplete }: { isComplete: boolean }): void {
       if (isComplete) verification = { at: performance.now(), left: invalid }
-      // The logs that were invalid before may be those that could not be verified now.
+      // The logs that could not be verified now may be those that were invalid before.
       else if (verification && invalid > (verification.left ?? 0)) verification.left = invalid
     },
-    /** Notes that the end of every log is in a written checkpoint. */
+    /** Notes that written checkpoints cover the end of every log. */
     checkpointsWritten(): void {
       checkpoints = { at: performance.now() }
     },
-    /** Notes how many unalarmed tenants' newest entries an anchor misses; undefined if another server wrote it. */
+    /** Notes how many tenants without an alarm have newest entries that an anchor misses; undefined for another server's anchor. */
     anchored(left: number | undefined): void {
       anchors = { at: performance.now(), left }
     },
@@ -174,18 +172,17 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     tablesCompared(found: number): void {
       differences = found
     },
-    /** Notes how many tenants' purge was refused in a run that went through every log. */
+    /** Notes for how many tenants a run through every log had its purge refused. */
     purgeRan(failed: number): void {
       purge = { at: performance.now(), left: failed }
     },
-    /** Notes how many of them still keep such entries: another purge may have taken them. */
+    /** Notes how many of these tenants still keep such entries, since another purge may have deleted them. */
     purgeLeft(left: number): void {
       if (purge) purge.left = left
     },
     invalidLogs: (): number | null => verification?.left ?? null,
     unpurged: (): number => purge?.left ?? 0,
     failedJobs: (): ReadonlyMap<string, unknown> => failedJobs,
-    /** Notes why a run of a job failed; undefined if it did not. */
     jobRan(job: string, failure: unknown): void {
       if (failure === undefined) failedJobs.delete(job)
       else failedJobs.set(job, failure)
@@ -198,7 +195,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   }
 }
 
-// A rate needs a series before its first refusal, so all of them begin at 0.
+// Begins all series at 0, since a rate needs a series before its first refusal.
 function createRefusalCounter(registers: Registry[]): Counter<'code' | 'reason'> {
   const refusals = new Counter({
     name: 'eaas_refusals_total',
@@ -289,7 +286,6 @@ function addTlsGauges(registry: Registry, tls: TlsListener): void {
   })
 }
 
-/** Registers the route, and measures every call of the application. */
 export function serveMetrics(
   app: FastifyInstance,
   { committer }: Services,
@@ -362,10 +358,10 @@ export function serveMetrics(
   })
 }
 
-/** Gauges that are named like counters, which tools refuse; they are the sums of others. */
+/** Gauges with names of counters, which tools refuse; they are sums of other gauges. */
 const MISNAMED = ['active_handles', 'active_requests', 'active_resources'].map((name) => `nodejs_${name}_total`)
 
-// Once per process, whatever the number of applications: these metrics have observers that cannot be removed.
+// Once per process, however many applications: the observers of these metrics cannot be removed.
 let ofThisProcess: Registry | undefined
 
 function processRegistry(): Registry {

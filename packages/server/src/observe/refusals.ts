@@ -1,4 +1,4 @@
-/** Reports refusals to the operator, whatever callers are told: counts by reason, and the fields of log lines. */
+/** Reports refusals to the operator with their true reason: counts by reason, and the fields of log lines. */
 import { findRefusedKind, foldUuid, isOnBehalfOf, isUuid, type ProblemCode } from '@eaas/protocol'
 import type { FastifyRequest } from 'fastify'
 import { type Refusals, refusalsOf } from '../core/http/outcome.js'
@@ -11,12 +11,12 @@ export interface RefusalLine extends RefusedCaller {
   code?: ProblemCode
   refused?: Partial<Record<ProblemCode, number>> // of a batch: how many operations were refused, by code
   ip_address: string
-  tenant_id?: string // for an API key that is not known, the tenant that it claims
+  tenant_id?: string // for an unknown API key, the tenant that it claims
   key_id?: string
   on_behalf_of?: string
 }
 
-/** Counts what was refused in a request; returns what its log line says, if anything was. Call it once. */
+/** Counts the refusals in a request; returns the fields of its log line, if it was refused. Call it once. */
 export function countRefusals(
   request: FastifyRequest,
   { unrecordedCalls, now }: Pick<Services, 'unrecordedCalls' | 'now'>,
@@ -51,7 +51,7 @@ function describeRefusal(request: FastifyRequest, { code, counts, caller }: Refu
   }
 }
 
-// The id is the caller's text, so only a UUID is logged: any other text may contain a secret by mistake.
+// The id is the caller's text, so only a UUID is logged: other text may contain a secret by mistake.
 function findNamedKey({ routeOptions: { url = '' }, params, body }: FastifyRequest): string | undefined {
   const { id } = (params ?? {}) as { id?: unknown }
   const { key_id } = (body ?? {}) as { key_id?: unknown }

@@ -1,5 +1,5 @@
-// One log line per request. That of a failure has at most 512 bytes, and equal failures get one line a second. Equal
-// refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
+// One log line for each request. A failure's line has at most 512 bytes, and equal failures get one line a second.
+// Equal refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
 import type { Socket } from 'node:net'
 import { finished, Readable } from 'node:stream'
 import { PROBLEMS } from '@eaas/protocol'
@@ -16,13 +16,13 @@ const LINE_BYTES = 512 // most bytes of a failure's line with its line feed, as 
 const BETWEEN_LINES_MS = 1_000 // between two lines of equal failures
 const FIRST_REFUSALS = 5 // lines a minute for refusals with the same code, reason and API key or, without one, address
 const REFUSALS_MS = 60_000
-/** Kinds that are told apart at a time: an attacker can have any number of addresses. Beyond, by code alone. */
+/** The most kinds at a time, as an attacker can have any number of addresses. Further ones are distinguished by code alone. */
 const MOST_KINDS = 256
-const OTHERS = 'others' // the kind of failures beyond that
+const OTHERS = 'others' // the kind of failures beyond this number
 const ERROR = 50 // Pino's number of `error`
 const REQUEST = 'request'
 
-/** Logs requests, by their routes and not the URLs, which may contain a secret by mistake; counts what was refused. */
+/** Logs requests by their routes, since URLs may contain a secret by mistake; counts the refused ones. */
 export function createRequestLog(services: Services, metrics: Metrics) {
   const failureLines = createSampler({ first: 1, windowMs: BETWEEN_LINES_MS, mostKinds: MOST_KINDS })
   const refusalLines = createSampler({ first: FIRST_REFUSALS, windowMs: REFUSALS_MS, mostKinds: MOST_KINDS })
@@ -45,7 +45,7 @@ export function createRequestLog(services: Services, metrics: Metrics) {
   }
 
   return {
-    /** Logs each request of the application when it is answered, and each that could not be read. */
+    /** Logs each request of the application when it is answered, and each that is unreadable. */
     attach(app: FastifyInstance): void {
       atCallEnd(app, logRequest)
       app.addHook('onSend', (request, reply, payload, done) => {
@@ -58,10 +58,10 @@ export function createRequestLog(services: Services, metrics: Metrics) {
         refusalLines.close()
         done()
       })
-      // Before the answer, which can close the socket: its address is then unknown.
+      // Before the answer, which may close the socket: its address is then unknown.
       app.server.prependListener('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
         const [code] = findParserProblem(error) ?? []
-        // A client that closes in the middle of a request has left: it is not refused.
+        // A client that disconnects in the middle of a request is not refused.
         if (code === undefined || error.code === 'HPE_INVALID_EOF_STATE' || !socket.writable) return
         metrics.observeRefusal({ code }, 1)
         const line = { method: null, route: null, status: PROBLEMS[code].status, code }
@@ -75,7 +75,7 @@ export function createRequestLog(services: Services, metrics: Metrics) {
   }
 }
 
-/** Keeps only the line, so that a line that waits does not keep the bytes of the request's body in memory. */
+/** Keeps only the line, so that a waiting line does not keep the request's body in memory. */
 function writer(log: FastifyBaseLogger, line: object): Write {
   return (leftOut) => log.info({ ...line, ...leftOutOf(leftOut) }, REQUEST)
 }
@@ -85,8 +85,8 @@ function logFailure(
   { line, failure: { error, msg }, sampler }: { line: RequestLine; failure: Failure; sampler: Sampler },
 ): void {
   const { id, log } = request
-  // A defect is found by its stack: one line with it is enough. Errors of the driver have no frame of their caller, so
-  // the route distinguishes them too.
+  // A defect is found by its stack, of which one line is enough. Errors of the driver have no frame of their caller, so
+  // the route also distinguishes them.
   const isDefect = msg === UNEXPECTED
   const stack = isDefect && error instanceof Error ? error.stack?.match(/^\s+at .*$/gm) : undefined
   const place = isDefect ? [request.routeOptions.url, stack] : []
@@ -108,7 +108,7 @@ interface RequestLine {
   route: string | null
   status: number
   ms: number
-  answered?: false // if the answer was not sent whole
+  answered?: false // if the answer was not sent completely
 }
 
 function describeRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): RequestLine {
@@ -128,7 +128,7 @@ function leftOutOf(count: number): { left_out?: number } {
   return count > 0 ? { left_out: count } : {}
 }
 
-/** Names and codes, from the error to its first cause, then the message of that cause, which says most. */
+/** The names and codes, from the error to its first cause, then the message of that cause, the most specific one. */
 function describeError(error: unknown): string {
   let first = error
   while (first instanceof Error && first.cause !== undefined) first = first.cause

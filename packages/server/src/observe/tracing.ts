@@ -1,4 +1,4 @@
-// Spans of OpenTelemetry, one for each request, where `@opentelemetry/api` is installed and an SDK is registered.
+// Spans of OpenTelemetry, one for each request, if `@opentelemetry/api` is installed and an SDK is registered.
 import type { Context, Span } from '@opentelemetry/api'
 import type { FastifyRequest } from 'fastify'
 import type { Trace, Tracing } from '../core/http/correlation.js'
@@ -20,7 +20,6 @@ export function createTracing(api: Api): Tracing {
   const tracer = trace.getTracer('@eaas/server', VERSION)
   const spans = new WeakMap<FastifyRequest, Span>()
 
-  /** Adds the caller's span, if no propagator is registered that found one. */
   function withSent(extracted: Context, sent: Trace | undefined): Context {
     if (!sent || trace.getSpanContext(extracted)) return extracted
     const { trace_id: traceId, span_id: spanId, flags } = sent
@@ -29,7 +28,7 @@ export function createTracing(api: Api): Tracing {
 
   return {
     begin(request, sent) {
-      // If an instrumentation of node:http has already begun a span of the request, this one is within it.
+      // If an instrumentation of node:http has already begun a span of the request, the new one is within it.
       const active = context.active()
       const isInner = trace.getSpan(active) !== undefined
       const parent = isInner ? active : withSent(propagation.extract(active, request.headers), sent)
@@ -39,7 +38,7 @@ export function createTracing(api: Api): Tracing {
       const attributes = { 'http.request.method': method, ...(route !== undefined && { 'http.route': route }) }
       const span = tracer.startSpan(route === undefined ? method : `${method} ${route}`, { kind, attributes }, parent)
       const { traceId, spanId, traceFlags } = span.spanContext()
-      // Without an SDK, the API returns no span of its own: the parent, or one that is not valid.
+      // Without an SDK, the API returns no new span, but the parent or an invalid one.
       if (trace.getSpanContext(parent)?.spanId === spanId) return undefined
       if (!isSpanContextValid({ traceId, spanId, traceFlags })) return undefined
       spans.set(request, span)

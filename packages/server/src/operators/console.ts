@@ -1,5 +1,5 @@
-// GET /console: the pages of `@eaas/console`, static files that need no API key; they get what they show from the API.
-// The server serves the files that are there when it starts. Their URLs are relative, for a proxy with a path prefix.
+// GET /console: the pages of `@eaas/console`. They are static files that need no API key, and get their data from the
+// API. The server serves the files that exist when it starts. Their URLs are relative, for a proxy with a path prefix.
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
@@ -14,15 +14,14 @@ const TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
 }
 
-/** The policy of files that are not pages. A script that runs as a worker has the policy that it was served with. */
+/** The policy of files other than pages. A worker has the policy with which its script was served. */
 const NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 
-/** Registers the pages and what they load. Each file is read once, at its first request. */
+/** Registers the pages and the files that they load. Each file is read once, at its first request. */
 export function serveConsole(app: FastifyInstance, directory: string): void {
   for (const name of listFiles(directory)) serveFile(app, urlOf(name), join(directory, name))
 }
 
-/** Lists the files of a type that is served, as paths from the folder. */
 function listFiles(directory: string): string[] {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => name.replaceAll('\\', '/'))

@@ -1,5 +1,5 @@
 /**
- * The calls of operators: the table of routes below /admin/v1. What they do with tenants is on record in the
+ * The calls of operators: the table of routes below /admin/v1. What they do with tenants is recorded in the
  * installation's log before it is carried out.
  */
 import { DETAILS, INSTALLATION_ID, isUuid, type OperatorPermission, type wire } from '@eaas/protocol'
@@ -93,7 +93,7 @@ interface Row<Body, Query, Answer> extends Binding<Body, Query, Answer> {
   answer: ZodMiniType<Answer>
 }
 
-/** A row's schemas have the types of its operation. Generated clients call the operation by its id. */
+/** A row's schemas determine the types of its operation. Generated clients call the operation by its id. */
 function bind<Body = undefined, Query = undefined, Answer = unknown>(
   operationId: RecordedCall | 'listAlarms' | 'readStatus',
   method: ServedRoute['method'],
@@ -133,7 +133,7 @@ function createTenant(options: tenants.TenantOptions): Operation<tenants.NewTena
 
 type RecordedCall = 'listTenants' | 'createTenant' | 'readTenant' | 'updateTenant' | 'suspendTenant' | 'resumeTenant'
 
-/** Carries out a call as the operator, once it is recorded in the installation's log: otherwise nothing is done. */
+/** Carries out a call as the operator, after recording it in the installation's log; if that fails, nothing is done. */
 function recordedCall<Answer>(
   call: RecordedCall,
   about: NonNullable<EntryNote['metadata']>,
@@ -146,7 +146,7 @@ function recordedCall<Answer>(
   })
 }
 
-/** Records a call about one tenant, and then runs an operation in it. @throws Refusal E_NOT_FOUND */
+/** Records a call about one tenant, then runs an operation in it. @throws Refusal E_NOT_FOUND */
 function recordedCallIn<Answer>(
   call: RecordedCall,
   tenant_id: string,

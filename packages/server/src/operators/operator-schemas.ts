@@ -1,5 +1,5 @@
-// The bodies, queries and answers of operators' calls. Stricter than those of /v1, which clients of other versions
-// send: a misspelt setting of a tenant must not be taken for an unchanged one.
+// The bodies, queries and answers of operators' calls. They refuse unknown members, unlike those of /v1, which clients
+// of other versions send: a misspelt setting of a tenant must not pass for an unchanged one.
 import { wire } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { ALARM_CODES } from './read-alarms.js'
@@ -61,7 +61,7 @@ export const alarmList = z.object({
       tenant_id: z.nullable(wire.uuid), // null for the installation's own log
       code: z.enum(ALARM_CODES),
       reason: z.string(),
-      refused: z.string(), // what is refused until the alarm is settled
+      refused: z.string(), // the calls that are refused until the alarm is settled
       commands: z.array(z.string()), // to run next, in this order
       page: z.string(),
     }),

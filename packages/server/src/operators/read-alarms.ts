@@ -1,5 +1,5 @@
-// What operators monitor over HTTP. Writes no entry, because a monitor calls it every minute. It is answered even while
-// the installation's own log has an alarm, when no other call of operators is.
+// What operators monitor over HTTP. Writes no entry, since a monitor calls it every minute. Unlike all other calls of
+// operators, it is answered even while the installation's own log has an alarm.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { z } from 'zod/mini'
 import type { CheckedHealth } from '../core/api/health.js'
@@ -10,7 +10,7 @@ import { describeRefused, TENANT_GONE } from '../guard/watch/shared-alarms.js'
 import { VERSION } from '../version.js'
 import type { alarmList, serverStatus } from './operator-schemas.js'
 
-/** The tenant's rows are missing; or its log is not the one that a server wrote or read. */
+/** The tenant's rows are missing, or its log is not the one that a server wrote or read. */
 export const ALARM_CODES = ['tenant_gone', 'log_differs'] as const
 
 const ALARM_PAGE = 'What to do when an alarm is raised'
@@ -18,7 +18,7 @@ const ALARM_PAGE = 'What to do when an alarm is raised'
 type AlarmList = z.infer<typeof alarmList>
 type Status = z.infer<typeof serverStatus>
 
-/** Lists the alarms that this server knows; others that share the database adopt them within a second. */
+/** Lists the alarms that this server knows; other servers on the database adopt them within a second. */
 export function listAlarms(): Operation<AlarmList> {
   return watching(async ({ committer }) => {
     const alarmed = watchesOf(committer).alarmed()
@@ -44,11 +44,10 @@ function viewAlarm(tenant_id: string, reason: string): AlarmList['alarms'][numbe
   }
 }
 
-/** What the answers show that no operation knows. */
 export interface OperatorSources {
   checkHealth: () => Promise<CheckedHealth>
   ages: () => Omit<Status['ages_in_seconds'], 'backup'>
-  /** by the last verification of every log; null until there was one */
+  /** according to the last verification of all logs; null before the first one */
   invalidLogs: () => number | null
 }
 

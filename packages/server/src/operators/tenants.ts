@@ -1,4 +1,4 @@
-/** What operators do with tenants: each change is in the log of the tenant and in that of the installation. */
+/** What operators do with tenants. Each change is recorded in the tenant's log and in the installation's. */
 import { randomUUID } from 'node:crypto'
 import { encodeHex, INSTALLATION_ID, isUuid, PERMISSIONS, readJson, type wire } from '@eaas/protocol'
 import type { z } from 'zod/mini'
@@ -47,27 +47,27 @@ type Creating = Pick<Services, 'storeKeys' | 'peppers' | 'now' | 'committer' | '
 export type TenantOptions = Pick<NewTenant, 'name' | 'envelope_only'>
 
 /**
- * Creates a tenant in one transaction; its first API key holds every permission, and the secret is shown only here.
+ * Creates a tenant in one transaction. Its first API key holds every permission, and only the answer shows its secret.
  * @throws Refusal E_NAME_TAKEN
- * @throws DatabaseDeadlineError if the database does not acknowledge it in time; it may exist then
+ * @throws DatabaseDeadlineError if the database does not acknowledge it in time; the tenant may then exist
  */
 export async function createTenant(
   services: Creating & Pick<Services, 'sql'>,
   options: TenantOptions,
   caller = systemCaller(services),
 ): Promise<NewTenant> {
-  // One at a time: the name is checked before it is inserted.
+  // One at a time, since the name is checked before it is inserted.
   const created = services.sql.begin(async (sql) => {
     const { last_id } = await lockInstallationHead(services, sql)
     await assertNotJustCreated(sql, options.name, last_id)
     return insertAll(services, sql, options, caller)
   })
-  // A commit that is acknowledged too late is witnessed too.
+  // A commit that is acknowledged after the deadline is witnessed as well.
   const witnessing = created.then((tenant) => witnessed(services, tenant))
   return withDeadline(witnessing, CREATE_DEADLINE_MS)
 }
 
-/** Creates a tenant unless there is one: of servers that start on a new database, only one creates it. */
+/** Creates a tenant if there is none: of servers that start on a new database, only one creates it. */
 export async function createFirstTenant(
   services: Creating & Pick<Services, 'sql'>,
   options: TenantOptions,
@@ -81,14 +81,14 @@ export async function createFirstTenant(
 
 type Created = { tenant: NewTenant; heads: { own: Head; installation: Head } }
 
-// Only after the commit: a head that was rolled back would seem lost.
+// Only after the commit, since a head that was rolled back would seem lost.
 function witnessed({ committer: { guard } }: Creating, { tenant, heads }: Created): NewTenant {
   guard.committed(heads.own)
   guard.committed(heads.installation)
   return tenant
 }
 
-/** Of a tenant that another server just created, the log may show the entry before each machine shows the row. */
+/** For a tenant that another server just created: the log may show its entry before each machine shows its row. */
 const JUST_CREATED_ENTRIES = 16
 
 async function assertNotJustCreated(sql: Transaction, name: string, last_id: number): Promise<void> {
@@ -143,10 +143,10 @@ async function insertAll(
   return { tenant, heads: { own: head, installation } }
 }
 
-/** The settings to change; a quota of null is none. */
+/** The settings to change; a null quota means no limit. */
 type TenantChanges = z.infer<typeof updateTenantBody>
 
-/** Changes the settings that are given and differ; returns the tenant. @throws Refusal E_STATE */
+/** Changes those of the given settings that differ; returns the tenant. @throws Refusal E_STATE */
 export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> {
   return async (context) => {
     const { state } = context
@@ -160,12 +160,12 @@ export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> 
   }
 }
 
-/** Refuses every call of a tenant; one that is suspended gets an entry if there is a reason. @throws Refusal E_STATE */
+/** Refuses every call of a tenant. If it is suspended already, writes an entry only for a given reason. @throws Refusal E_STATE */
 export function suspendTenant(reason: Reason): Operation<OperatorTenant> {
   return setStatus('suspended', reason)
 }
 
-/** Resumes a suspended tenant; one that is active gets an entry if there is a reason. @throws Refusal E_STATE */
+/** Resumes a suspended tenant. If it is active already, writes an entry only for a given reason. @throws Refusal E_STATE */
 export function resumeTenant(reason: Reason): Operation<OperatorTenant> {
   return setStatus('active', reason)
 }
@@ -180,7 +180,7 @@ function setStatus(status: 'active' | 'suspended', { reason }: Reason): Operatio
   }
 }
 
-/** Closes an active tenant, to be moved to the installation that signs with this public key. @throws Refusal E_STATE */
+/** Closes an active tenant for its move to the installation that signs with this public key. @throws Refusal E_STATE */
 export function closeForMove(to: string): Operation<OperatorTenant> {
   return (context) => {
     const { name, status } = context.state.tenant
@@ -196,7 +196,7 @@ export function readTenantForOperator(): Operation<OperatorTenant> {
   })
 }
 
-/** What is wrong with a name: a UUID could be taken for an id, and invisible characters look like another name. */
+/** The fault of a name, if any: a UUID could be taken for an id, and invisible characters imitate another name. */
 export function findNameFault(name: string): string | undefined {
   if (isUuid(name.toLowerCase())) return "must not be a UUID, which commands would take for a tenant's id"
   if (/\p{Cc}/u.test(name) || name.trim() === '') return 'must have no control characters, and must not be blank'
@@ -210,7 +210,7 @@ export function authenticTenant({ storeKeys }: Services, row: TenantRow): Tenant
 
 export type Reason = { reason?: string | undefined } // for the log; 1 to 255 characters
 
-/** What the installation's log calls a change, by the new status. */
+/** By the new status, the action of a change in the installation's log. */
 const ACTIONS = {
   none: 'installation.tenant_update',
   active: 'installation.tenant_resume',
@@ -228,7 +228,7 @@ export function changeTenant(
 ): Decision<OperatorTenant> {
   assertRecordable(services)
   const { tenant_id } = tenant
-  const { status, envelope_only } = { ...tenant, ...changes } // stated by each entry, because a purge may take the one before
+  const { status, envelope_only } = { ...tenant, ...changes } // in each entry, because a purge may delete the one before
   const changed = recordChanges(tenant, changes)
   const recorded = { ...metadata, status, envelope_only, ...changed, replaces: tenant.entry_id }
   return decision({

@@ -1,4 +1,4 @@
-// Encrypts to recipients of age (age-encryption.org/v1): texts armored, and streams in bounded memory. Decrypts only
+// Encrypts to recipients of age (age-encryption.org/v1): texts as armor, and streams in bounded memory. Decrypts only
 // the stream of a backup.
 import type { Encrypter } from 'age-encryption'
 
@@ -31,8 +31,8 @@ export async function encryptStreamTo(recipients: readonly string[]): Promise<(p
 export const AGE_MAGIC = 'age-encryption.org/v1\n'
 
 /**
- * Decrypts a stream that is not armored, with the identities in the text of a file, as age-keygen writes it. The
- * returned stream fails if the input was changed or truncated. @throws DecryptError
+ * Decrypts a stream without armor, with the identities in the text of a file from age-keygen. The returned stream fails
+ * if the input was changed or truncated. @throws DecryptError
  */
 export async function decryptStreamBy(identities: string, sealed: Bytes): Promise<Bytes> {
   const { Decrypter } = await import('age-encryption')
@@ -43,19 +43,19 @@ export async function decryptStreamBy(identities: string, sealed: Bytes): Promis
   try {
     for (const line of lines) decrypter.addIdentity(line.trim())
   } catch {
-    // No cause: its message may contain the identity.
+    // No cause, because its message may contain the identity.
     throw new DecryptError('the file of the identity has a line that is none; it may be encrypted itself')
   }
   try {
     return await decrypter.decrypt(sealed)
   } catch (error) {
-    if (error instanceof Error && 'syscall' in error) throw error // it could not be read
+    if (error instanceof Error && 'syscall' in error) throw error // the stream could not be read
     throw new DecryptError('none of the identities opens it, or it was changed')
   }
 }
 
 async function readRecipients(recipients: readonly string[]): Promise<Encrypter> {
-  // Loaded where it is used: no start of the server needs it.
+  // Loaded on use, since no start of the server needs it.
   const { Encrypter } = await import('age-encryption')
   const encrypter = new Encrypter()
   for (const [at, recipient] of recipients.entries()) {
@@ -67,7 +67,7 @@ async function readRecipients(recipients: readonly string[]): Promise<Encrypter>
     }
     try {
       encrypter.addRecipient(recipient)
-      const alone = new Encrypter() // some points of the curve are found unusable only then
+      const alone = new Encrypter() // some unusable points of the curve are detected only here
       alone.addRecipient(recipient)
       await alone.encrypt(new Uint8Array())
     } catch {

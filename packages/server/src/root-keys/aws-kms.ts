@@ -1,7 +1,7 @@
 /** A symmetric key of AWS KMS, in the region of its ARN. The client, an optional dependency, finds the credentials. */
 import { RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy.js'
 
-/** Bound to what is wrapped; policies can use it as a condition. */
+/** Bound to each wrapped key; policies can use it as a condition. */
 const EncryptionContext = { eaas: 'root-key/v1' }
 const PATIENCE_MS = 30_000
 

@@ -11,16 +11,15 @@ import { SHARE_LIMITS, splitRootKey } from './root-key-share.js'
 export interface RootKeyForm {
   path: string // the file to create, `-` for standard output, or with `split` the folder
   recipients: readonly string[] // recipients of age; without any, nothing is encrypted
-  split?: Split | undefined // into how many shares, and how many of them give the root key; by default it is not split
-  from?: string | undefined // a file to read the root key from; by default a new one is made
+  split?: Split | undefined // the number of shares, and how many of them give the root key; by default it is not split
+  from?: string | undefined // a file with the root key; by default a new one is made
 }
 
 type Split = Record<'shares' | 'threshold', number>
 
-/** Files in the order of the recipients; `set` names the shares. */
 type MadeRootKey = { files: string[]; set?: string }
 
-/** Makes a root key. Either all files are created and on disk, or none. @throws RecipientError, CommandError */
+/** Makes a root key. Either all files are created and on disk, or none is. @throws RecipientError, CommandError */
 export async function makeRootKey({ path, recipients, split, from }: RootKeyForm): Promise<MadeRootKey> {
   if (split) assertSplit(split, recipients.length)
   const encrypt = recipients.length > 0 && !split ? await encryptTo(recipients) : undefined
@@ -37,7 +36,7 @@ export async function makeRootKey({ path, recipients, split, from }: RootKeyForm
   }
 }
 
-/** @throws RootKeyError if no such split is possible, or there are recipients but not one for each share */
+/** @throws RootKeyError if the split is impossible, or the recipients are not one for each share */
 function assertSplit({ shares, threshold }: Split, recipients: number): void {
   const { min, max } = SHARE_LIMITS
   if (threshold < min || shares < threshold || shares > max)

@@ -36,15 +36,14 @@ export function localProvider(
 
 const WHERE = `${Object.values(ROOT_KEY_VARIABLES).join(', ')}; on the embedded database without them, root.key in the data directory`
 
-/** What to do if a root key is missing or malformed: only its own root key opens anything of an installation. */
+/** Advice for a missing or malformed root key: only an installation's own root key opens its secrets. */
 export const NEEDED_KEY = `An installation that exists needs its own root key, by the variable of where it is now (${WHERE}). Only for a new one, or to rotate to, make one: eaas root-key generate`
 
-/** The path of the root key of an embedded database. */
 export function embeddedRootKeyPath(dataDir: string): string {
   return join(dataDir, 'root.key')
 }
 
-/** Reads the root key in a data directory; `mayCreate` one (mode 0600) for a new database only. @throws RootKeyError */
+/** Reads the root key in a data directory. `mayCreate` creates one (mode 0600), only for a new database. @throws RootKeyError */
 export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayCreate: boolean }): Promise<KeyObject> {
   const path = embeddedRootKeyPath(dataDir)
   if (mayCreate) await createNewKey(path)
@@ -60,16 +59,15 @@ async function createNewKey(path: string): Promise<void> {
   }
 }
 
-/** Whether everybody on the machine can read the file. */
 export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }
 
-/** The text of a file with a root key. @throws RootKeyError */
+/** Reads the text of a file with a root key. @throws RootKeyError */
 export const readKeyFile = (path: string): Promise<string> =>
   readSecret(path, `The root key ${path}`, `The root key ${path} is missing. ${NEEDED_KEY}`)
 
-/** The text of a file with a secret, by its name in messages. @throws RootKeyError */
+/** Reads the text of a file with a secret, which messages call `name`. @throws RootKeyError */
 export async function readSecret(path: string, name: string, ifMissing?: string): Promise<string> {
   try {
     return (await readFile(path, 'utf8')).trim()

@@ -14,7 +14,6 @@ import { execProvider, readCommandLine, runProgram } from './program.js'
 import { ASK, listShareFiles, sharesProvider } from './shares.js'
 import { transitProvider } from './transit.js'
 
-/** @throws RootKeyError */
 export async function openProvider(setting: RootKeySetting): Promise<RootKeyProvider> {
   const { kind, value, login } = setting
   const variable = ROOT_KEY_VARIABLES[kind]
@@ -52,12 +51,11 @@ export function rootKeySettingOf({ rootKey, transitLogin, dataDir }: Config): Ro
   return rootKey ?? { kind: 'file', value: embeddedRootKeyPath(dataDir), login: transitLogin }
 }
 
-/** @throws RootKeyError */
 export async function providerOf(config: Config): Promise<RootKeyProvider> {
   return config.rootKey ? openProvider(config.rootKey) : openOwnKey(config, { mayCreate: false })
 }
 
-/** Opens the embedded database's own root key. @throws RootKeyError, also if PostgreSQL is used, which has none */
+/** Opens the embedded database's own root key. @throws RootKeyError, also on PostgreSQL, which has no such key */
 export async function openOwnKey(
   { databaseUrl, databaseUrlFile, dataDir }: Config,
   options: { mayCreate: boolean },

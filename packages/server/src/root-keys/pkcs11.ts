@@ -1,5 +1,5 @@
-// A root key in an HSM, used through the program `pkcs11-tool` of OpenSC. It is a key for HMAC-SHA-256 and never
-// leaves the HSM, which computes with it, from 32 random bytes, a key that is used once.
+// A root key in an HSM, used through the program `pkcs11-tool` of OpenSC. It is a key for HMAC-SHA-256 and never leaves
+// the HSM. From it and 32 random bytes, the HSM computes a key that is used once.
 import { randomBytes } from 'node:crypto'
 import { concatBytes, counted, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
 import { importKey, open, seal } from '../core/crypto/aead.js'
@@ -18,7 +18,7 @@ export interface HsmKey {
   pinFile: string
 }
 
-/** Makes the key in the HSM. @throws RootKeyError if there is one of that id, or the HSM refuses */
+/** Makes the key in the HSM. @throws RootKeyError if that id exists, or the HSM refuses */
 export async function generateInHsm(key: HsmKey): Promise<void> {
   if ((await countKeys(key)) > 0)
     throw new RootKeyError(`The token ${key.token} has a key of the id ${key.id} already. Name another id.`)
@@ -29,7 +29,7 @@ export async function generateInHsm(key: HsmKey): Promise<void> {
 /**
  * Wraps: `0x01 ‖ salt (32) ‖ iv ‖ ciphertext ‖ tag`, AES-256-GCM with the AAD `eaas/root-key/v1`, under the HSM's
  * HMAC-SHA-256 of that label and the salt.
- * @throws RootKeyError, also if the HSM has several keys of that id, since it could use another one next time
+ * @throws RootKeyError, also if the HSM has several keys of that id, any of which it could use the next time
  */
 export async function wrapByHsm(key: HsmKey, bytes: Uint8Array): Promise<Uint8Array> {
   const count = await countKeys(key)
@@ -38,7 +38,7 @@ export async function wrapByHsm(key: HsmKey, bytes: Uint8Array): Promise<Uint8Ar
   return concatBytes(Uint8Array.of(FORMAT), salt, seal(await derive(key, salt), bytes, LABEL))
 }
 
-/** Opens what `wrapByHsm` gave. @throws RootKeyError */
+/** Opens what `wrapByHsm` returned. @throws RootKeyError */
 export async function unwrapByHsm(key: HsmKey, wrapped: Uint8Array): Promise<Uint8Array> {
   const at = 1 + SALT_BYTES
   try {
@@ -58,7 +58,7 @@ async function countKeys(key: HsmKey): Promise<number> {
   return ids.filter((id) => id === key.id).length
 }
 
-// The HSM uses any one of them, so what one of these keys wrapped would open in some tries only.
+// The HSM uses any of these keys, so a wrapped key would open only in some tries.
 function sharedId({ id, token }: HsmKey, count: number): string {
   return `The token ${token} has ${count} keys of the id ${id}. Give all but the one of this database another id or delete them, as the vendor's program does.`
 }

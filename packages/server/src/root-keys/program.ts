@@ -1,4 +1,4 @@
-/** Runs a program that prints the root key, or that wraps and unwraps, so that the key never leaves its device. */
+/** Runs a program that prints the root key, or one that wraps and unwraps, so that the key never leaves its device. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { beforeEnd } from '@eaas/audit/node'
@@ -6,11 +6,11 @@ import { readJson } from '@eaas/protocol'
 import { ROOT_KEY_VARIABLES } from '../core/config.js'
 import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy.js'
 
-const PATIENCE_MS = 60_000 // how long a program may take: a person may have to touch a token
-const GRACE_MS = 2_000 // how long a program may take to end after SIGTERM
-/** The exit code of a program whose PIN was refused. It is not called again, since the device could lock itself. */
+const PATIENCE_MS = 60_000 // since a person may have to touch a token
+const GRACE_MS = 2_000 // after SIGTERM
+/** The exit code of a program whose PIN was refused. The program is not called again, since the device could lock itself. */
 export const PIN_REFUSED = 6
-const MOST_BYTES = 65_536 // what a program may answer with, in bytes
+const MOST_BYTES = 65_536 // the longest output
 
 /** Reads words between blanks, or a JSON array of strings, as a program and its arguments. @throws RootKeyError */
 export function readCommandLine(text: string, variable: string): [string, ...string[]] {
@@ -24,15 +24,15 @@ export function readCommandLine(text: string, variable: string): [string, ...str
 }
 
 interface ProgramOptions {
-  what: string // what messages call it, before its name
+  what: string // how messages call it, before its name
   variables?: Readonly<Record<string, string>> // environment variables in addition to ours
-  /** whether its standard error is shown only if it fails; by default it shares ours, so that it can prompt */
+  /** show its standard error only if it fails; by default it has ours, so that it can prompt */
   isQuiet?: boolean
-  /** whether it was refused a PIN, by its exit code and, if it is quiet, its standard error */
+  /** detects a refused PIN, by the exit code and, if it is quiet, its standard error */
   isPinRefused?: (code: number | null, said: string) => boolean
 }
 
-/** Runs a program, which ends if this process does; the caller zeroes its output. @throws RootKeyError */
+/** Runs a program, which ends when this process ends. The caller zeroes the returned output. @throws RootKeyError */
 export async function runProgram(
   [program, ...args]: [string, ...string[]],
   input: Uint8Array,
@@ -45,9 +45,9 @@ export async function runProgram(
     return new Kind(`${what} ${program} ${how}.`)
   }
   try {
-    // With a process group of its own, ending it ends all that it started. On a terminal it stays in ours, to prompt.
+    // In a process group of its own, all processes that it started end with it. On a terminal it stays in ours, to prompt.
     const detached = !process.stdin.isTTY && !process.stderr.isTTY
-    const { EAAS_DATABASE_URL: _, EAAS_ROOT_KEY: __, ...env } = { ...process.env, ...variables } // secrets of ours
+    const { EAAS_DATABASE_URL: _, EAAS_ROOT_KEY: __, ...env } = { ...process.env, ...variables } // they are secrets
     const child = spawn(program, args, { env, detached, stdio: ['pipe', 'pipe', isQuiet ? 'pipe' : 'inherit'] })
     const { code, signal, excess } = await converse(child, { input, chunks, said, detached })
     if (excess !== undefined) throw fail(excess)
@@ -65,10 +65,10 @@ export async function runProgram(
 
 const PIN_ADVICE = 'was refused its PIN. Correct it before anything asks again: a device locks it after a few tries'
 
-/** What is written to its standard input, and what it writes to its standard output and error. */
+/** The bytes for its standard input, and those from its standard output and error. */
 type Conversation = { input: Uint8Array; chunks: Buffer[]; said: Buffer[]; detached: boolean }
 
-/** Waits for a program to end. Ends it if this process ends, or if it takes or writes too much, as `excess` says. */
+/** Waits for a program to end. Ends it when this process ends, or when it takes too long or writes too much (`excess`). */
 async function converse(child: ChildProcess, { input, chunks, said, detached }: Conversation) {
   let length = 0
   let excess: string | undefined
@@ -87,7 +87,7 @@ async function converse(child: ChildProcess, { input, chunks, said, detached }: 
     excess ??= why
     endProgram(child, { detached, signal: 'SIGTERM' })
     grace ??= setTimeout(giveUp, GRACE_MS)
-    child.stdout?.destroy() // a process that it started may hold it open
+    child.stdout?.destroy() // a process that it started may hold the stream open
     child.stderr?.destroy()
   }
   const release = beforeEnd(() => end())
@@ -100,7 +100,7 @@ async function converse(child: ChildProcess, { input, chunks, said, detached }: 
   try {
     child.stdout?.on('data', take(chunks))
     child.stderr?.on('data', take(said))
-    child.stdin?.on('error', () => undefined) // it ended without reading; its exit code says more
+    child.stdin?.on('error', () => undefined) // it ended without reading; its exit code says why
     child.stdin?.end(input)
     const [code, signal] = await Promise.race([closed, abandoned])
     return { code, signal, excess }
@@ -115,14 +115,14 @@ function endProgram({ pid }: ChildProcess, { detached, signal }: { detached: boo
   try {
     if (pid !== undefined) process.kill(detached ? -pid : pid, signal)
   } catch (error) {
-    // It has ended by itself, or runs as another user.
+    // The program has already ended, or runs as another user.
     if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
 
 const PROGRAM = { what: `The program of ${ROOT_KEY_VARIABLES.exec},` }
 
-/** The program gets `wrap` or `unwrap` as its last argument, and ends with exit code 0, or 6 if its PIN was refused. */
+/** The program gets `wrap` or `unwrap` as its last argument, and exits with 0, or with 6 if its PIN was refused. */
 export function execProvider(commandLine: [string, ...string[]]): RootKeyProvider {
   const ask = async (what: 'wrap' | 'unwrap', bytes: Uint8Array) => {
     const answer = await runProgram([...commandLine, what], bytes, PROGRAM)
@@ -143,7 +143,7 @@ export function execProvider(commandLine: [string, ...string[]]): RootKeyProvide
   }
 }
 
-// Raw, in hexadecimal or in base64, on one line or several: a program that only encodes is as wrong as `cat`.
+// Detects a program that echoes its input (`cat`) or only encodes it: raw, hexadecimal or base64, on one or more lines.
 function contains(wrapped: Uint8Array, bytes: Uint8Array): boolean {
   const secret = Buffer.from(bytes)
   const written = Buffer.from(wrapped)

@@ -1,4 +1,4 @@
-/** A share of a root key as a line of text, split and combined by Shamir's scheme. Follows root-key-share.md. */
+/** A share of a root key as a line of text, split and combined by Shamir's scheme (root-key-share.md). */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { concatBytes, decodeHex, encodeHex, KEY_BYTES } from '@eaas/protocol'
 import { RootKeyError } from '../core/crypto/key-hierarchy.js'
@@ -8,20 +8,20 @@ const PROOF_LABEL = 'eaas/root-key-share/v1'
 const SET_BYTES = 8
 const PROOF_BYTES = 16
 const CHECKSUM_DIGITS = 8
-/** One line that begins as a share, and the checksum after its last dot. */
+/** One line with the beginning of a share, and the checksum after its last dot. */
 const LINE = /^(eaas-root-key-share-v1\.\S*)\.([^.\s]*)$/
 const CHECKED = /^[^.]+\.([0-9a-f]{16})\.([1-9]\d{0,2})\.([1-9]\d{0,2})\.([0-9a-f]{98})$/
-/** Limits of the number of shares and of the threshold; the field has no more points. */
+/** The limits of the number of shares and of the threshold. The field has no more points. */
 export const SHARE_LIMITS = { min: 2, max: 255 } as const
 
 export interface Share {
-  set: string // names the split that it belongs to, 16 hexadecimal digits; not secret
+  set: string // names the split: 16 hexadecimal digits, not secret
   threshold: number // how many shares of its set give the root key
   number: number // from 1, in the order of the recipients
-  point: Uint8Array // the shared bytes and, after them, their coordinate: secret
+  point: Uint8Array // the shared bytes, then their coordinate; secret
 }
 
-/** Each line is the text of a share, by number, and secret. */
+/** `lines` has the text of each share, by number; they are secret. */
 type SharedKey = { set: string; lines: string[] }
 
 /** Splits a root key; fewer than `threshold` shares reveal nothing about it (root-key-share.md 2). */
@@ -29,7 +29,7 @@ export async function splitRootKey(
   rootKey: Uint8Array,
   { shares, threshold }: Record<'shares' | 'threshold', number>,
 ): Promise<SharedKey> {
-  const { split } = await import('shamir-secret-sharing') // loaded where it is used
+  const { split } = await import('shamir-secret-sharing') // loaded on use
   const setBytes = randomBytes(SET_BYTES)
   const set = encodeHex(setBytes)
   const secret = concatBytes(rootKey, proofOf(rootKey, set, threshold))
@@ -49,7 +49,7 @@ function encodeShare({ set, threshold, number, point }: Share): string {
   return `${text}.${checksumOf(text)}`
 }
 
-/** Reads a share. Messages name its `source` and never repeat the text. @throws RootKeyError */
+/** Reads a share. Messages name its `source` but never repeat the text. @throws RootKeyError */
 export function readShare(text: string, source: string): Share {
   const trimmed = text.trim()
   if (/^(-----BEGIN AGE|age-encryption\.org\/)/.test(trimmed))
@@ -66,13 +66,13 @@ export function readShare(text: string, source: string): Share {
   const [, set = '', threshold, number, hex = ''] = CHECKED.exec(checked) ?? []
   const share = { set, threshold: Number(threshold), number: Number(number), point: decodeHex(hex) }
   const isPossible = [share.threshold, share.number].every((value) => value <= SHARE_LIMITS.max)
-  // The value at the coordinate 0 is the secret itself: an attacker who gives such a share would choose the root key.
+  // The value at coordinate 0 is the secret itself: an attacker who gives such a share would choose the root key.
   if (!isPossible || share.threshold < SHARE_LIMITS.min || share.point.at(-1) === 0)
     throw new RootKeyError(`${source} is a share that no split makes: somebody altered it.`)
   return share
 }
 
-/** Names a share for messages, without anything secret. */
+/** Names a share for messages, without secrets. */
 export function describeShare({ set, number, threshold }: Share): string {
   return `share ${number} of the set ${set}, ${threshold} of which are needed`
 }
@@ -115,7 +115,7 @@ export async function combineShares(shares: readonly Share[]): Promise<Uint8Arra
   )
 }
 
-// Combines each share once: a useless share would otherwise be noticed only when the root key is needed.
+// Combines each share once: otherwise a useless share would be noticed only when the root key is needed.
 async function assertGives(
   lines: readonly string[],
   { threshold, rootKey }: { threshold: number; rootKey: Uint8Array },
@@ -136,7 +136,7 @@ function proofOf(rootKey: Uint8Array, set: string, threshold: number): Uint8Arra
   return new Uint8Array(hmac.digest().subarray(0, PROOF_BYTES))
 }
 
-// Finds typing errors only; the proof finds deliberate changes.
+// Detects typing errors only; the proof detects deliberate changes.
 function checksumOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, CHECKSUM_DIGITS)
 }

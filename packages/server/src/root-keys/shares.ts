@@ -1,4 +1,4 @@
-/** A root key in shares that a team keeps: read from files, or asked for on the terminal. */
+/** A root key in shares that a team keeps, read from files or from the terminal. */
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import type { RootKeySetting } from '../core/config.js'
@@ -7,13 +7,13 @@ import { RootKeyError, type RootKeyProvider } from '../core/crypto/key-hierarchy
 import { localProvider, readSecret } from './local-key.js'
 import { combineShares, describeShare, findMisfit, readShare, type Share } from './root-key-share.js'
 
-/** Given instead of files: asks for the shares on the terminal. */
+/** The setting instead of files: asks for the shares on the terminal. */
 export const ASK = 'ask'
 
-/** By setting, so that each person gives a share once for a start or a command. */
+/** By setting, so that each person enters a share once for a start or a command. */
 const opened = new WeakMap<RootKeySetting, Promise<RootKeyProvider>>()
 
-/** Keeps the root key for later rotations. @throws RootKeyError */
+/** Keeps the root key in memory for later rotations. @throws RootKeyError */
 export function sharesProvider(setting: RootKeySetting): Promise<RootKeyProvider> {
   const provider = opened.get(setting) ?? openShares(setting.value)
   opened.set(setting, provider)
@@ -57,10 +57,10 @@ async function askForShares(): Promise<Share[]> {
     lines.close()
   }
   lines.once('SIGINT', () => end('SIGINT'))
-  process.once('SIGHUP', end) // the terminal may outlive this process, as that of a parent shell does
+  process.once('SIGHUP', end) // the terminal may outlive this process, for example under a parent shell
   try {
     say('The root key is in shares. Paste or type one after the other; nothing is shown.\nA share: ')
-    // By set: a person who begins with a share of an earlier set does not keep the others from completing theirs.
+    // By set, so that a person who enters a share of an earlier set does not block the others.
     const sets = new Map<string, Share[]>()
     for await (const line of lines) {
       say('\n')
@@ -75,7 +75,7 @@ async function askForShares(): Promise<Share[]> {
     say('\n')
     throw new RootKeyError('The terminal was closed before all shares of the root key were given.')
   } finally {
-    lines.close() // before the signal, so that the terminal shows again what is typed
+    lines.close() // before the signal, so that the terminal shows typed text again
     process.off('SIGHUP', end)
     if (endedBy) process.kill(process.pid, endedBy)
   }
@@ -86,7 +86,7 @@ function describeMissing(shares: readonly Share[]): string {
   return `${shares.length} of ${threshold} of the set ${set} given`
 }
 
-/** Adds a line to its set if it is a share that fits; returns which share it is, or what is wrong with it. */
+/** Adds a line to its set if it is a share that fits; returns which share it is, or its fault. */
 function take(line: string, sets: Map<string, Share[]>): string {
   try {
     const share = readShare(line, 'What was given')

@@ -8,7 +8,7 @@ import { readSecret } from './local-key.js'
 
 const PATIENCE_MS = 30_000
 const LOGIN = 'auth/approle/login'
-/** The AAD of `localProvider`: what was wrapped for another purpose does not unwrap here. */
+/** The AAD of `localProvider`, so that a ciphertext for another purpose does not unwrap. */
 const ASSOCIATED_DATA = encodeBase64(encodeUtf8('eaas/root-key/v1'))
 
 const TOKEN = z.object({ auth: z.object({ client_token: z.string() }) })

@@ -19,7 +19,7 @@ import { type ApiKeyRow, hasUsableApiKeys } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { getKey } from './key-use.js'
 
-/** Reads an expiry; null is none. @throws Refusal E_VALIDATION if it is not a time, or not in the future */
+/** Reads an expiry; null means none. @throws Refusal E_VALIDATION if it is not a time, or not in the future */
 export function readExpiry(text: string | null, now: number): string | null {
   if (text === null) return null
   const time = parseRfc3339(text, 'down')
@@ -28,7 +28,7 @@ export function readExpiry(text: string | null, now: number): string | null {
   return time
 }
 
-/** Reads an allow-list, with the bits beyond each prefix cleared; null is none. @throws Refusal E_VALIDATION */
+/** Reads an allow-list, and clears the bits beyond each prefix; null means none. @throws Refusal E_VALIDATION */
 export function readAllowedIps(list: readonly string[] | null): string[] {
   const ranges = (list ?? []).map((text, at) => {
     const range = readAddressRange(text)
@@ -38,15 +38,15 @@ export function readAllowedIps(list: readonly string[] | null): string[] {
   return [...new Set(ranges)]
 }
 
-/** An API key grants only permissions that it holds; operators grant all. @throws Refusal E_MISSING_PERMISSION */
+/** An API key grants only permissions that it holds; operators grant any. @throws Refusal E_MISSING_PERMISSION */
 export function assertGrantable({ apiKey }: Caller, permissions: readonly HeldPermission[]): void {
   const missing = apiKey && findMissingPermission(apiKey.permissions, permissions)
   if (missing) throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.grant(missing))
 }
 
 /**
- * Reads the keys that an API key will be limited to; null is all. A caller that is limited itself grants only keys of
- * its own list, and finds no others. @throws Refusal E_MISSING_PERMISSION, E_NOT_FOUND
+ * Reads the keys that an API key will be limited to; null means all. A caller that is itself limited to keys can grant
+ * and find only those. @throws Refusal E_MISSING_PERMISSION, E_NOT_FOUND
  */
 export async function readKeyList(
   state: TenantState,
@@ -62,7 +62,7 @@ export async function readKeyList(
   return [...new Set(list)]
 }
 
-/** The permissions by which an API key could evade its budgets: managing API keys, and exporting keys. */
+/** The permissions with which an API key could evade its budgets: managing API keys, and exporting keys. */
 export const AROUND_BUDGETS: readonly HeldPermission[] = ['api_keys:manage', 'keys:export']
 
 /** @throws Refusal E_VALIDATION if an API key has budgets and a permission that evades them */
@@ -71,7 +71,7 @@ export function assertBudgetHolds({ budgets, permissions }: Pick<ApiKeyRow, 'bud
   throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.budgets)
 }
 
-/** Whether a list has keys that the one before lacks. Ids are those of keys that exist. */
+/** Whether the new list has keys that the old one lacks. The ids in it must be those of existing keys. */
 export async function addsKeys(state: TenantState, before: KeyList, after: KeyList): Promise<boolean> {
   if (before === null) return false
   if (after === null || findFolderOutside(before, after) !== undefined) return true
@@ -82,7 +82,7 @@ export async function addsKeys(state: TenantState, before: KeyList, after: KeyLi
   return false
 }
 
-/** For one to create, or to resume: an expired API key takes no room. @throws Refusal E_LIMIT */
+/** Before one is created or resumed. Expired API keys do not count. @throws Refusal E_LIMIT */
 export async function assertRoomForOne(sql: Queryable, tenant_id: string, now: number): Promise<void> {
   if (await hasUsableApiKeys(sql, tenant_id, { count: MAX_API_KEYS, at: new Date(now).toISOString() }))
     throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.apiKeys)
@@ -90,9 +90,7 @@ export async function assertRoomForOne(sql: Queryable, tenant_id: string, now: n
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** What an API key is granted. */
 export const recordGrant = (grant: protocol.Grant): protocol.RecordedGrant => protocol.recordGrant(grant, sha256)
 
-/** What an API key was granted before a change, limited to what the change made different. */
 export const recordGrantBefore = (before: protocol.Grant, after: protocol.Grant): protocol.RecordedGrant =>
   protocol.recordGrantBefore(before, after, sha256)

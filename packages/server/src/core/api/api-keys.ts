@@ -69,7 +69,6 @@ export const apiKeyRoutes = bindRoutes({
   },
 })
 
-/** A new API key of a tenant or, for an operator, of the installation. */
 type Grantable = Omit<wire.CreateApiKey, 'permissions'> & { permissions: HeldPermission[] }
 
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_NOT_FOUND, E_LIMIT */
@@ -108,7 +107,7 @@ export function createApiKey({
   }
 }
 
-/** Draws the secret of an API key, and makes its row without the entry that records it, and so without its MAC. */
+/** Draws the secret of an API key. Makes its row without a MAC, which covers the id of the entry that will record it. */
 export function newApiKey(
   { peppers }: Pick<Services, 'peppers'>,
   grant: Pick<ApiKeyRow, 'tenant_id' | 'name' | 'permissions' | 'allowed_ips' | 'keys' | 'budgets' | 'expires_at'>,
@@ -128,15 +127,15 @@ export function newApiKey(
   }
 }
 
-/** With 256 addresses each, a page has half a megabyte. */
+/** With 256 addresses for each, a page has half a megabyte. */
 const PAGE_ROWS = 50
 
-/** Lists all API keys, oldest first: revoked ones too, whose number has no limit. */
+/** Lists all API keys, oldest first, including revoked ones, whose number has no limit. */
 export function listApiKeys(): Operation<wire.ApiKeyList> {
   return whole(listApiKeysInPages({ limit: Number.POSITIVE_INFINITY }))
 }
 
-/** Lists API keys, oldest first; a caller that is limited to keys gets only those that are limited to some of these. */
+/** Lists API keys, oldest first; a caller that is limited to keys gets only API keys that are limited to some of these. */
 export function listApiKeysInPages({
   limit = MAX_LISTED_API_KEYS,
   offset = 0,
@@ -181,7 +180,7 @@ export function updateApiKey({ api_key_id, changes }: Change): Operation<wire.Ap
     if (loosens(row, { ...row, ...wanted })) assertGrantable(caller, permissions)
     if (changes.keys !== undefined) {
       wanted.keys = await readKeyList(state, caller, changes.keys)
-      // Each permission counts for each key: a caller that adds keys grants every permission on them.
+      // Each permission applies to each key: a caller that adds keys grants every permission on them.
       if (await addsKeys(state, row.keys, wanted.keys)) assertGrantable(caller, permissions)
     }
     const isResumed = wanted.expires_at !== undefined && apiKeyStatus(row, now) === 'expired'
@@ -214,8 +213,8 @@ function recordedChange({ rowKey }: TenantState, row: ApiKeyRow, changes: Partia
 }
 
 /**
- * Makes an API key that is over its budget expire now; a person resumes it with another `expires_at`. `row` comes from
- * the state that is decided on.
+ * Makes an API key that is over its budget expire now; a person resumes it with another `expires_at`. `row` must come
+ * from the state on which the operation decides.
  */
 export function expireApiKey(row: ApiKeyRow): Operation<void> {
   return ({ state, services }) => {
@@ -226,12 +225,12 @@ export function expireApiKey(row: ApiKeyRow): Operation<void> {
   }
 }
 
-/** Revokes an API key for good; one that is revoked stays so, without an entry. @throws Refusal E_NOT_FOUND */
+/** Revokes an API key for good; for a revoked one, writes no entry. @throws Refusal E_NOT_FOUND */
 export function revokeApiKey({ api_key_id }: { api_key_id: string }): Operation<void> {
   return async ({ state, caller }) => revocation(state, await getApiKey(state, api_key_id, caller))
 }
 
-/** Revokes the API key that calls, whatever keys it is limited to. */
+/** Revokes the calling API key, whatever keys it is limited to. */
 const revokeSelf: Operation<void> = ({ state, caller: { apiKey } }) => {
   if (!apiKey) throw new Error('only an API key revokes itself')
   return revocation(state, apiKey)
@@ -249,8 +248,8 @@ function revocation({ rowKey }: TenantState, row: ApiKeyRow): Decision<void> {
 }
 
 /**
- * Gets an API key. A caller that is limited to keys finds only API keys that are limited to some of those, and none
- * with an empty list, such as an auditor's. @throws Refusal E_NOT_FOUND, TamperedRowError
+ * A caller that is limited to keys finds only API keys that are limited to some of those, and none with an empty list,
+ * such as an auditor's. @throws Refusal E_NOT_FOUND, TamperedRowError
  */
 export async function getApiKey(
   state: TenantState,
@@ -271,7 +270,7 @@ export async function writeApiKey(
   sql: Transaction,
   { row, changes, at, rowKey }: RowChange<ApiKeyRow>,
 ): Promise<ApiKeyRow> {
-  // The digest may have been made again under a new pepper since; the MAC shows that nothing else changed.
+  // The digest may have been renewed under a new pepper; the MAC shows that nothing else changed.
   const digest = await lockDigest(sql, row)
   const current = authentic<ApiKeyRow>({ ...row, ...digest }, apiKeyMac, rowKey)
   const changed = withMac({ ...current, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
@@ -285,7 +284,7 @@ function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
     id: row.api_key_id,
     name: row.name,
     prefix: row.prefix,
-    permissions: row.permissions as Permission[], // only the command reads an operator's
+    permissions: row.permissions as Permission[], // only the command shows an operator's
     status: apiKeyStatus(row, now),
     created_at: row.created_at,
     ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),

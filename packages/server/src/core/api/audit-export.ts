@@ -34,13 +34,13 @@ import { findLastMark } from '../store/purge-marks.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 
 type ExportScope = wire.Queries['exportAudit'] & {
-  /** show that the installation's log covers the tenant: only to the operator, since it tells the number of tenants */
+  /** show that the installation's log covers the tenant: only for the operator, since it reveals the number of tenants */
   withAnchor?: boolean
-  /** the entries of the installation's log that are linked to the anchor */
+  /** the entries of the installation's log that the export links to the anchor */
   toLink?: ToLink | undefined
 }
 
-/** Exports take turns page by page, so one that its client does not read keeps no other one waiting. @throws Refusal */
+/** Exports take turns page by page, so one that its client does not read delays no other. @throws Refusal */
 export function exportAudit(scope: ExportScope): Operation<Readable> {
   return async (context) => ({ entries: [], release: () => openExport(context, scope) })
 }
@@ -52,7 +52,7 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const { tenant_id } = state.tenant
   const key_changes = await listKeyChangesOf(services.sql, services, tenant_id)
   const start = await findStart(context, scope.after_id)
-  // First: an anchor that is written meanwhile may cover later entries than the export has.
+  // First: an anchor that is written during the export may cover later entries than the export contains.
   const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, scope.toLink) : undefined
   const head = await getHead(context)
   const { signingKey } = services
@@ -83,7 +83,7 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   return file.once('close', () => gone.abort())
 }
 
-/** The tree over the entries of the export (proof.md 2), not signed if these do not lead to the end. */
+/** The tree over the entries of the export (proof.md 2); not signed if these do not reach the end of the log. */
 function createTree({ services, state }: Context, { start, end }: { start: Position; end: Position }) {
   const { tenant_id } = state.tenant
   const leaves = new RunningRoot()
@@ -145,15 +145,15 @@ async function getPosition(context: Context, field: string, id: number): Promise
   return { last_id: id, hash: entry.hash }
 }
 
-/** The entry that a reader of a log has reached, and its hash if the reader knows it. */
+/** The entry up to which a reader has read a log, and its hash if the reader knows it. */
 type Reached = { id: number; hash: Uint8Array | undefined }
 
-/** Consecutive entries of a log. A purge took those between the reader's position and `from_id`, the first one's id. */
+/** Consecutive entries of a log. A purge deleted those between the reader's position and `from_id`, the first one's id. */
 export type NextEntries = { from_id: number; entries: ChainedEntry[]; reached: Reached }
 
 /**
  * Reads a page of the entries after a position, each proven; none if there is nothing new. The entry of the position
- * must still be the one that was read: after a rollback, other entries may have its id and those before.
+ * must still be the one that the reader saw: after a rollback, other entries may have its id and earlier ones.
  * @throws Refusal E_STATE if the log went back, TamperedEntryError
  */
 export function readNextEntries(after: Reached): Operation<NextEntries> {
@@ -170,7 +170,7 @@ export function readNextEntries(after: Reached): Operation<NextEntries> {
       const hash = await findHash()
       if (!hash && (await firstPosition(context)).last_id <= last_id)
         throw new TamperedEntryError(tenant_id, last_id, 'missing')
-      // a purge took it: the next call begins at its mark
+      // a purge deleted it: the next call begins at its mark
       if (!hash) return { from_id, entries: [], reached: { id: last_id, hash: undefined } }
       if (last_id === after.id && after.hash && !equalBytes(after.hash, hash)) {
         throw wentBack(after, 'the log has another entry there')
@@ -195,10 +195,9 @@ function wentBack({ id }: Reached, what: string): Refusal {
 
 const PAGE_ENTRIES = 500
 
-/** A position in the chain: after the entry with this id and hash. */
 type Position = Pick<Head, 'last_id' | 'hash'>
 
-/** Gets the head of the log, which must be the server's own: only that may be signed. */
+/** Gets the head of the log, proven to be the server's own: only such a head may be signed. */
 export async function getHead({ services, state }: Context): Promise<Head> {
   const head = await findHead(services.sql, state.tenant.tenant_id)
   if (!head || !(await isHeadGenuine(services.sql, state.auditKey, head)))
@@ -206,7 +205,6 @@ export async function getHead({ services, state }: Context): Promise<Head> {
   return head
 }
 
-/** The position before the first entry that no purge took. */
 async function firstPosition({ services: { sql }, state }: Context): Promise<Position> {
   const { tenant_id } = state.tenant
   const mark = await findLastMark(sql, tenant_id)

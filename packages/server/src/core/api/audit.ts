@@ -1,4 +1,4 @@
-/** The audit log: lists its entries, verifies it, and signs where it ends. None of these calls writes an entry. */
+/** The audit log: lists and verifies its entries, and signs where it ends. None of these calls writes an entry. */
 import {
   type Checkpoint,
   CheckpointError,
@@ -36,7 +36,7 @@ import { exportAudit, getHead, signHead } from './audit-export.js'
 import { getKey } from './key-use.js'
 import { bindRoutes } from './route.js'
 
-/** Calls that read a whole log: some ten million entries. */
+/** For calls that read a whole log: enough for some ten million entries. */
 const WHOLE_LOG_TIMEOUT_MS = 10 * 60_000
 
 export const auditRoutes = bindRoutes({
@@ -64,8 +64,8 @@ export const auditRoutes = bindRoutes({
 })
 
 /**
- * Lists entries, with the exact number of all that match. Any filter of entries makes it a search: a tenant's searches
- * run one after another, and end when the caller no longer waits.
+ * Lists entries, with the exact number of all that match. A list with any filter of entries is a search: a tenant's
+ * searches run one after another, and end when the caller no longer waits.
  * @throws Refusal, OverloadError if too many searches wait, TamperedEntryError
  */
 export function listAudit(
@@ -99,7 +99,7 @@ export function listAudit(
   }
 }
 
-/** A caller that is limited to keys confirms guesses in the entries of one of these, as it hashes with them alone. */
+/** A caller that is limited to keys must name one of them: a search by metadata confirms guesses, as a hash does. */
 async function assertMayGuess({ state, caller: { apiKey }, allowances }: Context, key_id?: string): Promise<void> {
   if (apiKey) assertPermissions(apiKey, ['hash'])
   if (apiKey && apiKey.keys !== null) {
@@ -112,7 +112,7 @@ async function assertMayGuess({ state, caller: { apiKey }, allowances }: Context
 type Use = Pick<wire.Queries['listAudit'], 'on_behalf_of' | 'purpose' | 'context'>
 type Filter = Omit<EntryFilter, 'has'> & Use
 
-/** What an entry's metadata has for an end user and a use: each member by value or digest (wrapped-key-v2.md 4). */
+/** The members of metadata that state an end user and a use, each by value or by digest (wrapped-key-v2.md 4). */
 function membersOf({ auditKey }: TenantState, { on_behalf_of, purpose, context = {} }: Use): string[][] {
   const member = (name: string, value: string) => `${JSON.stringify(name)}:${JSON.stringify(value)}`
   const contextKeys = allKeys(auditKey).map(deriveContextKey)
@@ -135,8 +135,8 @@ function tooLong(error: unknown): never {
   throw error
 }
 
-// Between two statements a purge may take entries, and another server may renew the log's keys: the list is then read
-// again, from the mark of that purge on or by the new keys.
+// Between two statements, a purge may delete entries, or another server may renew the log's keys. The list is then read
+// again, from the mark of the purge or with the new keys.
 async function listProven(
   sql: Sql,
   { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
@@ -158,7 +158,7 @@ async function listProven(
   }
 }
 
-// Clients read the version in the metadata too. Actions of the installation's log are shown to its operator only.
+// Clients also read the version in the metadata. Only the operator sees actions of the installation's log.
 function viewEntry({ metadata, hash: _, mac: __, previous_hash: ___, ...entry }: ListedEntry): wire.Entry {
   const stored = metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
   const { key_version } = entry
@@ -170,7 +170,7 @@ type VerifyScope = wire.Queries['verifyAudit'] & {
   /** the keys that may have signed the checkpoint; by default those of the installation */
   signers?: PublicKeys | undefined
   onProgress?: ((entries: number) => void) | undefined
-  signal?: AbortSignal | undefined // aborted when no caller waits for the answer any more
+  signal?: AbortSignal | undefined // aborted when no caller waits for the answer
 }
 
 /** Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
@@ -200,7 +200,7 @@ export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifySco
   }
 }
 
-// Does not trust a forged head about the end of the log; the verification reports the forgery.
+// Ignores a forged head, which the verification reports.
 async function assertStretch(
   sql: Sql,
   { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: AuditKey } & VerifyScope,
@@ -212,7 +212,6 @@ async function assertStretch(
     throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
 }
 
-/** @throws Refusal E_VALIDATION */
 export function readKeptCheckpoint(note: string, tenant_id: string, signers: PublicKeys): Checkpoint {
   try {
     const kept = readCheckpoint(note, signers)

@@ -1,6 +1,6 @@
 /**
  * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked for its
- * own permissions and has its own entry; all entries are committed together, before any answer is made.
+ * own permissions and has its own entry. All entries are committed together, before any answer is made.
  */
 import { DETAILS, MAX_BATCH_BODY_BYTES, problemDocument, type UnrecordedKind, wire } from '@eaas/protocol'
 import { createStretches, mapInStretches } from '../event-loop.js'
@@ -14,11 +14,10 @@ import { envelopeModeRoutes } from './envelope.js'
 import { bindRoutes, type Perform, parse, type Route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
 
-/** How many keys are loaded at a time: it leaves room for other calls in the connections. */
+/** How many keys are loaded at a time. This leaves database connections to other calls. */
 const KEYS_AHEAD = 16
 
 type Item = wire.Batch['operations'][number]
-/** What operations of a batch have of its request. */
 type Request = Pick<Parameters<Route['operation']>[0], 'onError'>
 type Result = { status: number; body: unknown }
 
@@ -35,20 +34,17 @@ export const batchRoutes = bindRoutes({
   },
 })
 
-/** The calls that a batch takes. */
 const BATCHABLE = { ...envelopeModeRoutes, ...serverModeRoutes }
 
-/** Operations of a batch that are decided together. */
 interface Part {
   items: Item[]
-  /** where they are in the batch */
   places: number[]
   hashingCost: number
 }
 
 /**
- * Performs the blind hashes of a batch after its other operations, whose room they do not take: as many together as a
- * turn of the thread evaluates. A refusal of such a part is that of each of its operations.
+ * Performs the other operations of a batch first, then its blind hashes, which count against a bound of their own. Each
+ * part has as many blind hashes as one turn of the thread evaluates; its refusal refuses each of its operations.
  */
 async function performInParts(items: readonly Item[], request: Request, perform: Perform): Promise<wire.BatchResults> {
   const { others, turns } = divide(items)
@@ -62,7 +58,7 @@ async function performInParts(items: readonly Item[], request: Request, perform:
     place(part, (at) => made.results[at] as Result)
   }
   if (others.items.length > 0) await performPart(others, { operations: others.items.length })
-  // All at once, so that they count against the bound of the API key before any of them is evaluated.
+  // All at once, so that all count against the bound of the API key before any is evaluated.
   const performTurn = (part: Part) =>
     performPart(part, { hashingCost: part.hashingCost }).catch((error: unknown) => {
       const result = refusedBy(error)
@@ -90,7 +86,6 @@ function divide(items: readonly Item[]): { others: Part; turns: Part[] } {
   return { others, turns }
 }
 
-/** Makes one operation of many calls. */
 function batch(items: readonly Item[], request: Request): Operation<wire.BatchResults> {
   return async (context) => {
     const secrets: Uint8Array[] = []
@@ -105,7 +100,7 @@ function batch(items: readonly Item[], request: Request): Operation<wire.BatchRe
   }
 }
 
-// If an error fails the whole batch, `secrets` has those of the decisions before it. The context is this batch's own.
+// If an error fails the whole batch, `secrets` has those of the decisions so far. The context belongs to this batch.
 async function decideAll(
   items: readonly Item[],
   context: Context & { allowances: Allowances },
@@ -116,7 +111,7 @@ async function decideAll(
   const unrecorded = new Map<UnrecordedKind, number>()
   const limited = Object.values(context.allowances).some(({ over }) => over)
   const loadAhead = createLoadAhead(items, context)
-  const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
+  const pause = createStretches() // also under the lock of the head, for which other tenants do not wait
   for (const [at, item] of items.entries()) {
     const due = pause()
     if (due) await due
@@ -138,8 +133,8 @@ async function decideAll(
 }
 
 /**
- * Starts to load the keys of the next operations while one is decided. Otherwise, if each has an uncached key of its
- * own, the round trips to the database would add up to seconds.
+ * Loads the keys of the next operations while one is decided. If each operation has an uncached key of its own, the
+ * round trips to the database would otherwise add up to seconds.
  */
 function createLoadAhead(items: readonly Item[], { state }: Context): (at: number) => void {
   let next = 0
@@ -148,12 +143,11 @@ function createLoadAhead(items: readonly Item[], { state }: Context): (at: numbe
       const key_id = items[next]?.key_id
       if (typeof key_id !== 'string' || key_id === items[next - 1]?.key_id) continue
       const found = state.findKey(key_id)
-      if (found instanceof Promise) found.catch(() => undefined) // the operation itself reports it
+      if (found instanceof Promise) found.catch(() => undefined) // the operation itself reports the error
     }
   }
 }
 
-// Returns a promise only if it has to wait.
 function decide(item: Item, context: Context, request: Request): Decided | Promise<Decided> {
   const row: Route = BATCHABLE[wire.batchedCall(item.op)]
   const { status } = row
@@ -179,7 +173,7 @@ function refusedItem(error: unknown, { onError }: Request): Decided {
   return { refusal: new Refusal(code, detail) }
 }
 
-// As for the single call: a closed server mode is refused before the body is validated.
+// As for a single call, a closed server mode is refused before the body is validated.
 function itemOperation(
   row: Route,
   { item, request }: { item: Item; request: Request },
@@ -194,7 +188,6 @@ function itemOperation(
   return call ? inServerMode(call, operation) : operation
 }
 
-// Returns a promise only if it has to wait.
 function settle(decided: Decided): Result | Promise<Result> {
   if ('refusal' in decided) return refused(decided.refusal)
   const { made, status } = decided

@@ -1,7 +1,7 @@
 /**
- * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes,
- * evaluates blinded values, and derives the secrets for the indexes of clients. A DEK or such a secret leaves the
- * process only once the entry is committed.
+ * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. This mode also computes blind
+ * indexes, evaluates blinded values, and derives secrets with which clients make indexes. A DEK or such a secret leaves
+ * the process only after its entry is committed.
  */
 import { decodeBase64, encodeBase64, wire } from '@eaas/protocol'
 import { blindIndex, deriveIndexSecret } from '../crypto/blind-index.js'
@@ -50,7 +50,7 @@ export const envelopeModeRoutes = bindRoutes({
   },
 })
 
-/** Wraps a DEK, base64 of 32 bytes, under the current version of a key, for the use that the call states. */
+/** Wraps a DEK, base64 of 32 bytes, under the current version of a key, for the stated use. */
 function wrap(key_id: string, call: wire.Wrap): Operation<wire.Wrapped> {
   return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'wrap' }, (key) => {
@@ -81,7 +81,7 @@ function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrapped> {
     })
 }
 
-/** Wraps the DEK of a wrapped key again, for the same use, under the current version; recorded as a key.wrap. */
+/** Wraps the DEK of a wrapped key again under the current version, for the same use; recorded as a key.wrap. */
 function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
   return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'rewrap' }, (key) => {
@@ -99,7 +99,7 @@ function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
     })
 }
 
-/** Derives the index secret of a name, with an entry: its holder makes the index of any value without a call. */
+/** Derives the index secret of a name, with an entry: its holder can make the index of any value without a call. */
 function indexSecret(key_id: string, { name }: { name: string }): Operation<wire.DerivedSecret> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'indexSecret' }, ({ hashKey, row }) => {
@@ -114,7 +114,7 @@ function indexSecret(key_id: string, { name }: { name: string }): Operation<wire
     })
 }
 
-/** Computes the blind index of a value under the key's hash key, which does not rotate. Counted instead of recorded. */
+/** Computes the blind index of a value under the key's hash key, which never rotates. Counted, not recorded. */
 function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'hash' }, ({ hashKey }) => {
@@ -124,7 +124,7 @@ function hash({ key_id, value }: { key_id: string; value: string }): Operation<w
     })
 }
 
-/** Evaluates blinded values (blind-hash.md 4), last, so that a call that is refused for an element is counted too. */
+/** Evaluates blinded values (blind-hash.md 4) after the decision, so that a call with an invalid element also counts. */
 function blindHash({ key_id, elements }: wire.Bodies['blindHash']): Operation<wire.BlindHashed> {
   return ({ state, allowances, services }) =>
     decideWithKey({ state, key_id, call: 'blindHash' }, ({ hashKey }) => {

@@ -5,30 +5,30 @@ import { DatabaseDeadlineError, withDeadline, withoutDeadlines } from '../store/
 import { findLoginFault, isNotPrimary } from '../store/unreachable.js'
 import { type Durability, findDatabaseTime, findWriteObstacle, probeCommit } from '../store/writability.js'
 
-/** How long the checks may take in total before the database counts as failing, in milliseconds. */
+/** How long the checks may take in total, in milliseconds, before the database counts as failing. */
 const PATIENCE_MS = 1_000
-/** A commit this recent, in milliseconds, shows that commits work; otherwise a commit is tried. */
+/** A commit within this many milliseconds shows that commits work; otherwise the check tries one. */
 const FRESH_MS = 5_000
-/** How long a batch that the database refused counts as a failure while no batch is committed, in milliseconds. */
+/** How long, in milliseconds, a batch that the database refused counts as a failure while no batch is committed. */
 const REFUSAL_MS = 10_000
 
 export interface HealthSources {
   findDurability: () => Promise<Durability>
   isStopping: () => boolean
-  /** where the root key is, and whether its last use failed; `none` if this process holds it */
+  /** describes the root key's provider, and whether its last use failed; `none` if this process holds the key */
   describeRootKey?: (() => string) | undefined
-  /** the number of tenants whose purge was refused in this process's last run; 0 by default */
+  /** the number of tenants whose purge this process's last run refused; 0 by default */
   countUnpurged?: (() => number) | undefined
-  /** the jobs of this process whose last run failed, and why; none by default */
+  /** the jobs of this process whose last run failed, with the reason; none by default */
   listFailedJobs?: (() => ReadonlyMap<string, unknown>) | undefined
 }
 
-/** Whether calls can be served: an alarm about one tenant's chain stops the calls of that tenant only. */
+/** `isReady`: whether calls can be served. An alarm about one tenant's chain stops the calls of that tenant only. */
 export type CheckedHealth = { health: wire.Health; isReady: boolean }
 export type HealthCheck = () => Promise<CheckedHealth>
 type Failure = Pick<wire.Health, 'database'> & { detail: string }
 
-/** Creates the check. Concurrent calls share one run. */
+/** Concurrent calls of the check share one run. */
 export function createHealthCheck(
   { sql, committer }: Pick<Services, 'sql' | 'committer'>,
   {
@@ -39,9 +39,9 @@ export function createHealthCheck(
     describeRootKey = () => 'none',
   }: HealthSources,
 ): HealthCheck {
-  let durability: Durability | 'unknown' = 'unknown' // until it has been read
+  let durability: Durability | 'unknown' = 'unknown' // until it is read
   let checking: Promise<CheckedHealth> | undefined
-  // Kept until it ends: a commit that hangs holds one connection, instead of one more with each check.
+  // Kept until it ends: otherwise each check would add one connection to those that hang in a commit.
   let probing: Promise<void> | undefined
   let probedAt = Number.NEGATIVE_INFINITY
 
@@ -173,14 +173,14 @@ function describeProbe(error: unknown): string {
   return withCode('the database does not commit', error)
 }
 
-/** Everybody can read the answer, so an error is named by its code alone. */
+/** Names an error by its code alone, because everybody can read the answer. */
 function withCode(text: string, error: unknown): string {
   const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
   if (typeof code === 'string') return `${text} (${code})`
   return cause === undefined ? text : withCode(text, cause)
 }
 
-/** Says whose logs these are, without ids, because everybody can read it; `one` stands for that of a single tenant. */
+/** Says whose logs these are, without ids, since everybody can read it; `one` is used for the log of a single tenant. */
 function nameLogs(tenant_ids: readonly string[], one: string): string {
   const own = tenant_ids.includes(INSTALLATION_ID) ? ["the installation's own log"] : []
   const others = tenant_ids.length - own.length

@@ -1,8 +1,8 @@
 /**
- * key.destroy: of a key, a caller schedules or cancels it, and the server completes it when the waiting period is over.
- * It destroys the key material and the hash key; the key's row, its audit entries and its name remain. Of a version, it
- * erases the oldest remaining one, once that has been closed for the waiting period. Until then nothing is lost, and
- * each use is refused and so noticed.
+ * key.destroy. A caller schedules or cancels the destruction of a key, and the server completes it after the waiting
+ * period. That destroys the key material and the hash key; the key's row, its audit entries and its name remain. A
+ * caller destroys a version at once: the oldest remaining one, after it was closed for the waiting period. In both
+ * periods nothing is lost, and each use is refused, so somebody notices.
  */
 import { changesNothing, DETAILS, readVersion, type wire } from '@eaas/protocol'
 import type { OpenKey } from '../runner/load-key.js'
@@ -40,7 +40,7 @@ export function destroyKey({ key_id, confirm }: { key_id: string; confirm: strin
     if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
     if (changesNothing('destroyKey', key.row.status)) return { entries: [], release: () => viewKey(key.row) }
     if (services.destroyWindowDays === 0) return completion(state, key)
-    // Begins by the later clock and ends by the earlier one: a wrong clock never makes the waiting period shorter.
+    // Begins by the later clock and ends by the earlier one, so that a wrong clock never shortens the waiting period.
     const from = Math.max(services.now(), await services.databaseNow(sql))
     return statusChange(state, key, {
       step: 'scheduled',
@@ -50,7 +50,7 @@ export function destroyKey({ key_id, confirm }: { key_id: string; confirm: strin
   }
 }
 
-/** Cancels a destruction that is waiting: the key is disabled again. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Cancels a destruction that is waiting; the key is then disabled. @throws Refusal E_NOT_FOUND, E_STATE */
 export function cancelDestruction({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async ({ state }) => {
     const key = await getKeyInState(state, key_id, 'cancelDestruction')
@@ -60,7 +60,7 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
 
 /**
  * Completes a destruction whose waiting period is over by this clock and by the database's, unless another process did.
- * While a tenant is suspended, and so cannot cancel, its destructions wait; those of a deleted tenant do not.
+ * The destructions of a suspended tenant, which cannot cancel them, wait; those of a deleted tenant do not.
  */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async ({ state, services, sql }) => {
@@ -76,8 +76,8 @@ export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.
 }
 
 /**
- * Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was deleted while the
- * key was hidden. @throws Refusal E_NOT_FOUND, E_STATE
+ * Destroys a key at once, whatever its state: its suspended tenant is being deleted, or was deleted while the key was
+ * hidden. @throws Refusal E_NOT_FOUND, E_STATE
  */
 export function destroySuspendedKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async ({ state }) => {
@@ -122,13 +122,13 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   })
 }
 
-// No rotation happens under the lock of the head, so a version beyond the current one means that a row was put back.
+// Nothing rotates under the lock of the head, so a version beyond the current one means that a row was restored.
 function assertCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
   if (versions.size === current_version) return
   throw new TamperedRowError(`the row of key ${key_id} of tenant ${tenant_id} was restored outside the server`)
 }
 
-/** Destroys a version, whose number is as written in a path. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
+/** Destroys a version; `version` is its number as written in a path. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyVersion(asked: Record<'key_id' | 'version' | 'confirm', string>): Operation<wire.Key> {
   const { key_id, confirm } = asked
   return async ({ state, services, sql }) => {
@@ -156,8 +156,8 @@ export function destroyVersion(asked: Record<'key_id' | 'version' | 'confirm', s
   }
 }
 
-// Only the oldest versions are closed, and so destroyed: one number in the key's row says which, and a version that an
-// attacker restores contradicts it.
+// Only the oldest versions can be closed and destroyed. So one number in the key's row says which are destroyed, and a
+// version that an attacker restores contradicts it.
 function assertDestroyable({ row }: OpenKey, version: number, at: { now: number; windowDays: number }): void {
   const next = row.destroyed_through + 1
   if (version >= row.min_unwrap_version) throw new Refusal('E_STATE', DETAILS.E_STATE.versionOpens(version))

@@ -1,4 +1,4 @@
-/** The versions of a key: a new one, how often there is one, and the oldest one that still opens. */
+/** The versions of a key: creates a new one, sets how often the server does, and sets the oldest one that still opens. */
 import { DETAILS, findRotationPause, MAX_KEY_VERSIONS, type wire } from '@eaas/protocol'
 import { keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealedUnder, sealNewSecret } from '../crypto/key-hierarchy.js'
@@ -42,7 +42,7 @@ export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   }
 }
 
-/** Rotates a key that is due by its policy: another process may have rotated it first, or its tenant be suspended. */
+/** Rotates a key that is due by its policy, unless another process did first or the tenant is suspended. */
 export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {
     const key = await context.state.findKey(key_id)
@@ -55,7 +55,7 @@ export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.K
   }
 }
 
-/** The same, once its version wrapped `rotateAfterWraps` DEKs; the entry says how many. @throws Refusal E_LIMIT */
+/** Rotates a key whose version wrapped `rotateAfterWraps` DEKs; the entry has their number. @throws Refusal E_LIMIT */
 export function rotateKeyAfterWraps({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {
     const { state, services, sql } = context
@@ -67,7 +67,7 @@ export function rotateKeyAfterWraps({ key_id }: { key_id: string }): Operation<w
   }
 }
 
-/** The same, if its current version is sealed under a store key before a number, unless its tenant was moved. */
+/** Rotates a key whose current version is sealed under a store key before `number`, unless its tenant was moved. */
 export function rotateKeyUnderEarlier({ key_id, number }: { key_id: string; number: number }): Operation<unknown> {
   return async (context) => {
     const { state } = context
@@ -78,7 +78,7 @@ export function rotateKeyUnderEarlier({ key_id, number }: { key_id: string; numb
   }
 }
 
-/** A new version wraps from now on; the one before is retired and still opens what it wrapped. */
+/** From now on, a new version wraps; the one before is retired, and still opens what it wrapped. */
 function rotation({ state, services }: Context, key: OpenKey, told: { wraps?: number } = {}): Decision<wire.Key> {
   const { rowKey } = state
   const { row } = key
@@ -104,7 +104,7 @@ function rotation({ state, services }: Context, key: OpenKey, told: { wraps?: nu
   })
 }
 
-/** Sets how often the server rotates a key by itself, counted from now; null ends the policy. */
+/** Sets how often the server itself rotates a key, counted from now; null ends the policy. */
 function setRotation({ key_id, interval_days }: { key_id: string; interval_days: number | null }): Operation<wire.Key> {
   return async ({ state }) => {
     const key = await getKeyInState(state, key_id, 'setRotation')
@@ -125,8 +125,8 @@ function setRotation({ key_id, interval_days }: { key_id: string; interval_days:
 type Update = wire.Bodies['updateKey'] & { key_id: string }
 
 /**
- * Sets the oldest version whose wrapped keys open. It may be lowered again until the versions are destroyed, for an
- * operator who missed rows while rewrapping. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
+ * Sets the oldest version whose wrapped keys open. Until the versions are destroyed, an operator who missed rows while
+ * rewrapping may lower it again. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
  */
 export function updateKey({ key_id, min_unwrap_version }: Update): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
@@ -139,7 +139,7 @@ export function updateKey({ key_id, min_unwrap_version }: Update): Operation<wir
       throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.destroyedThrough(destroyed_through))
     if (min_unwrap_version === row.min_unwrap_version) return { entries: [], release: () => viewKey(row) }
     const changes = { min_unwrap_version }
-    // By the later clock, as the waiting period of a destruction begins.
+    // By the later clock, as for the beginning of a destruction's waiting period.
     const min_unwrap_since = new Date(Math.max(services.now(), await services.databaseNow(sql))).toISOString()
     return changeKey(state, key, {
       entry: { action: 'key.update', key_id, key_version, metadata: { ...recordChanges(row, changes), status } },

@@ -1,4 +1,3 @@
-/** What the operations that change keys share: how a row is written, and its view. */
 import type { KeyObject } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
 import type { EntryPosition } from '../audit/append/tenant-log.js'
@@ -20,7 +19,7 @@ export interface RowChange<Row> {
   rowKey: KeyObject
 }
 
-/** Decides to change the key's row alone, and to answer with the changed key. */
+/** Decides to change only the key's row, and to answer with the changed key. */
 export function changeKey(
   { rowKey }: TenantState,
   { row }: OpenKey,
@@ -40,12 +39,11 @@ export async function writeKey(sql: Transaction, { row, changes, at, rowKey }: R
   return changed
 }
 
-/** The changes that destroy a version. */
 export const ERASED = { status: 'destroyed', wrapped_kek: null } as const
 
 type VersionsChange = Omit<RowChange<KeyVersionRow>, 'row'> & { key: KeyRow; versions: readonly OpenKeyVersion[] }
 
-/** Writes changed columns of versions of a key, however many, as `writeKey` does; returns the new rows. */
+/** Writes changed columns of any number of a key's versions, as `writeKey` does; returns the new rows. */
 export async function writeKeyVersions(
   sql: Transaction,
   { key, versions, changes, at, rowKey }: VersionsChange,
@@ -62,12 +60,12 @@ export function nextRotation(interval_days: number | null, after: string): strin
   return interval_days === null ? null : daysLater(Date.parse(after), interval_days)
 }
 
-/** The time some days after a moment, which is in milliseconds since 1970. */
+/** The time `days` days after `moment`, which is in milliseconds since 1970. */
 export function daysLater(moment: number, days: number): string {
   return new Date(moment + days * MS_PER_DAY).toISOString()
 }
 
-/** The key as the API shows it. Clients know some values under two names, so they appear under both. */
+/** The key as the API shows it. Some values appear under both of the names by which clients know them. */
 export function viewKey(row: KeyRow): wire.Key {
   const { rotation_interval_days: interval_days, next_rotation_at } = row
   return {

@@ -1,6 +1,6 @@
 /**
- * Gets a key for an operation, refuses it in a state that does not allow the call (protocol/call-rules.ts), and opens
- * wrapped keys with it.
+ * Gets a key for an operation, refuses a key whose state does not allow the call (protocol/call-rules.ts), and opens
+ * wrapped keys.
  */
 import {
   boundAad,
@@ -22,7 +22,7 @@ import type { Decision, EntryNote, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 
-/** Gets a key whatever its state. @throws Refusal E_NOT_FOUND, also for another tenant's: existence never leaks */
+/** Gets a key in any state. @throws Refusal E_NOT_FOUND, also for another tenant's key, so existence never leaks */
 export async function getKey(state: TenantState, key_id: string): Promise<OpenKey> {
   return existing(await state.findKey(key_id))
 }
@@ -38,8 +38,8 @@ export async function getKeyInState(state: TenantState, key_id: string, call: Ke
 }
 
 /**
- * Decides with a key whose state allows the call: at once if the key is loaded, because a promise for each of them is a
- * tenth of what an item of a batch costs. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED
+ * Decides with a key whose state allows the call; synchronously if the key is loaded, because promises would add a
+ * tenth to the cost of each item of a batch. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED
  */
 export function decideWithKey<Answer>(
   { state, key_id, call }: { state: TenantState; key_id: string; call: KeyCall },
@@ -56,14 +56,13 @@ function inState(found: OpenKey | undefined, call: KeyCall): OpenKey {
   return key
 }
 
-/** The current version of a key, with its KEK. */
 export function currentVersion(key: OpenKey): OpenKeyVersion & { kek: NonNullable<OpenKeyVersion['kek']> } {
   const version = key.versions.get(key.row.current_version)
   if (!version?.kek) throw new Error(`key ${key.row.key_id} has no KEK for its current version`)
   return { ...version, kek: version.kek }
 }
 
-/** The version of a key that wraps. @throws Refusal E_LIMIT if it wrapped as many DEKs as a KEK may */
+/** The version of a key that wraps. @throws Refusal E_LIMIT if it has wrapped as many DEKs as a KEK may */
 export function wrappingVersion(key: OpenKey, { spentVersions }: Services): ReturnType<typeof currentVersion> {
   if (spentVersions.size > 0 && spentVersions.has(nameVersion(key.row))) {
     throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.wraps)
@@ -81,10 +80,10 @@ export function wrappingFor({ row, aad }: Pick<OpenKeyVersion, 'row' | 'aad'>, u
   return wrapping
 }
 
-/** What every AAD of format 2 of a version begins with, and the last AAD, while the version is in memory. */
+/** While a version is in memory: the beginning of all its AADs of format 2, and its last AAD. */
 const aads = new WeakMap<OpenKeyVersion['row'], { head: Uint8Array; use: WrapUse; wrapping: Wrapping }>()
 
-/** The use of a wrapped key as a call states it, and what the entry says about it. */
+/** The use of a wrapped key that a call states, and its record in the entry's metadata. */
 type StatedUse = { use: WrapUse | undefined; recorded: EntryNote['metadata'] }
 
 const UNSTATED: StatedUse = { use: undefined, recorded: undefined }
@@ -92,8 +91,8 @@ const UNSTATED: StatedUse = { use: undefined, recorded: undefined }
 type Stated = Pick<wire.Wrap, 'purpose' | 'context' | 'record'>
 
 /**
- * Reads what a call states (wrapped-key-v2.md 3 and 4). The calls of a batch often state the same: then they get the
- * same object, for which neither AAD nor metadata is made again.
+ * Reads the use that a call states (wrapped-key-v2.md 3 and 4). Calls of a batch often state the same use, and then get
+ * the same object, so AAD and metadata are made once.
  */
 export function readStatedUse({ auditKey }: Pick<TenantState, 'auditKey'>, stated: Stated): StatedUse {
   const { purpose, context, record } = stated
@@ -106,7 +105,7 @@ export function readStatedUse({ auditKey }: Pick<TenantState, 'auditKey'>, state
   return read
 }
 
-/** What a call of a tenant stated last, by its audit key, which is in memory as long as its state. */
+/** The last stated use of each tenant, by its audit key, which is in memory as long as the tenant's state. */
 const lastStated = new WeakMap<AuditKey, Omit<Stated, 'record'> & { read: StatedUse }>()
 
 function isSameContext(one: WrapContext | undefined, other: WrapContext | undefined): boolean {
@@ -129,11 +128,11 @@ function makeStatedUse(auditKey: AuditKey, { record = 'values', ...stated }: Sta
     if (contextKey) recorded[`context_hmac.${name}`] = digestContext(contextKey, name, value)
     else recorded[memberName(name)] = value
   }
-  recorded.purpose = use.purpose // last, so that the members are sorted already
+  recorded.purpose = use.purpose // last, to keep the members sorted
   return { use, recorded }
 }
 
-/** Names of contexts are few, and a newly made string is slow as a member's name. */
+/** Few names of contexts exist, and a newly made string is slow as a member's name. */
 const memberNames = new Map<string, string>()
 const MOST_MEMBER_NAMES = 1_000
 
@@ -148,7 +147,7 @@ function memberName(name: string): string {
 
 type OpenedDek = { dek: Uint8Array; version: number }
 
-/** The same as `tryWrappedKey`. @throws Refusal E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD */
+/** As `tryWrappedKey`, but throws. @throws Refusal E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD */
 export function openWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse): OpenedDek {
   const opened = tryWrappedKey(key, wrapped_key, use)
   if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
@@ -157,11 +156,11 @@ export function openWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse)
 
 /**
  * Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The caller zeroes
- * the DEK. @throws Refusal E_VERSION_DESTROYED, E_VERSION_TOO_OLD, before anything is opened
+ * the DEK. Before opening: @throws Refusal E_VERSION_DESTROYED, E_VERSION_TOO_OLD
  */
 export function tryWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse): OpenedDek | undefined {
   try {
-    const wrapped = Buffer.from(wrapped_key, 'base64') // no secret, so it may be in memory that Buffers share
+    const wrapped = Buffer.from(wrapped_key, 'base64') // not secret, so it may be in memory that Buffers share
     const version = wrappedKeyVersion(wrapped, use !== undefined)
     if (wrapped.toString('base64') !== wrapped_key) throw new OpenError() // not canonical
     const found = key.versions.get(version)

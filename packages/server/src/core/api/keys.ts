@@ -74,7 +74,6 @@ export const keyRoutes = bindRoutes({
   },
 })
 
-/** Creates a key with its first version and its hash key. */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {
   return async (context) => {
     const [key] = await planKeys(context, [name])
@@ -90,7 +89,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
   }
 }
 
-/** Creates all of the keys that can be created, in one transaction, each with its entry; others are refused alone. */
+/** Creates all possible keys in one transaction, each with its entry; the others are refused individually. */
 function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.BatchResults> {
   return async (context) => {
     const names = given.map(({ name }) => name)
@@ -105,7 +104,7 @@ function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.BatchResul
   }
 }
 
-/** Plans a key of each name, or says why there can be none. @throws Refusal E_STATE */
+/** Plans a key for each name, or gives the reason why it cannot be created. @throws Refusal E_STATE */
 async function planKeys(context: Context, names: readonly string[]): Promise<(NewKey | Refusal)[]> {
   const { state, caller, sql } = context
   assertNotDeleted(state)
@@ -116,7 +115,7 @@ async function planKeys(context: Context, names: readonly string[]): Promise<(Ne
     if (!mayCreate(caller, name)) return new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.createKey)
     if (taken.has(name)) return new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
     if (room <= 0) return new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys(MAX_KEYS))
-    taken.add(name) // for the next of this call
+    taken.add(name) // for the next names of this call
     room -= 1
     return newKey(context, name)
   })
@@ -133,7 +132,7 @@ function answer(planned: readonly (NewKey | Refusal)[], created: ReadonlyMap<str
 
 type NewKey = ReturnType<typeof newKey>
 
-/** Draws the id and the secrets of a new key, sealed under the store key; writes nothing. */
+/** Draws the id and the secrets of a new key, and seals these under the store key; writes nothing. */
 function newKey({ state, services: { storeKeys } }: Context, name: string) {
   const { tenant_id } = state.tenant
   const id = randomUUID()
@@ -150,12 +149,12 @@ function creationEntry({ key_id, name }: NewKey): EntryNote {
   return { action: 'key.create', key_id, key_version: 1, metadata: { folder: folderOf(name), name } }
 }
 
-/** Whether a caller may create a key of this name; a caller that is limited to keys may only in its own folders. */
+/** Whether a caller may create a key of this name: a caller that is limited to keys may only do so in its own folders. */
 function mayCreate({ apiKey }: Caller, name: string): boolean {
   return !apiKey || isListed(apiKey.keys, { key_id: '', folder: folderOf(name) })
 }
 
-/** Writes the rows of new keys, whose entries begin at a position, in the same order. */
+/** Writes the rows of new keys. Their entries have the same order, and begin at `at`. */
 async function writeNewKeys(
   { state, services }: Context,
   transaction: Transaction,
@@ -192,13 +191,12 @@ export function listKeys(filter: Omit<KeyFilter, 'on'>): Operation<wire.KeyList>
   return whole(listKeysInPages(filter))
 }
 
-/** Lists keys, oldest first. */
 export function listKeysInPages({
   limit = MAX_KEYS,
   offset = 0,
   ...filter
 }: Omit<KeyFilter, 'on'>): Operation<Paged<wire.KeyList>> {
-  // Names are unique, so a caller acts on the key that a name finds.
+  // Names are unique, so the caller can act on the key that a name finds.
   const asked = Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined))
   return async ({ state, caller, services }) => ({
     entries: [],
@@ -218,7 +216,7 @@ export function listKeysInPages({
   })
 }
 
-/** Reads one key; its versions are listed oldest first, with what each did. @throws Refusal E_NOT_FOUND */
+/** Reads one key with its versions, oldest first, and what each did. @throws Refusal E_NOT_FOUND */
 export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithVersions> {
   return async ({ state, sql }) => {
     const { row, versions, hashKey } = await getKey(state, key_id)
@@ -239,16 +237,16 @@ export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithV
   }
 }
 
-// The curve is loaded with the first key that is read, by no command.
+// Loads the curve with the first key that is read, so that commands do not load it.
 const blindHashPublicKey = async (hashKey: KeyObject) =>
   (await import('../crypto/blind-hash.js')).findPublicKey(hashKey)
 
-/** Disables a key; one that is disabled or waits for its destruction stays so. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Disables a key; changes nothing if it is disabled or waits for its destruction. @throws Refusal E_NOT_FOUND, E_STATE */
 export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return setStatus(key_id, { status: 'disabled', action: 'key.disable', call: 'disableKey' })
 }
 
-/** Enables a key; one that is active stays so. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Enables a key; changes nothing if it is active. @throws Refusal E_NOT_FOUND, E_STATE */
 export function enableKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return setStatus(key_id, { status: 'active', action: 'key.enable', call: 'enableKey' })
 }
@@ -269,7 +267,7 @@ const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
   'Keep it offline. The server cannot take it back.'
 
-/** Exports the KEK of each version that is not destroyed, and the hash key. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Exports the KEKs of all versions that are not destroyed, and the hash key. @throws Refusal E_NOT_FOUND, E_STATE */
 export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExport> {
   return async ({ state, services }) => {
     const key = await getKeyInState(state, key_id, 'exportKey')
@@ -284,7 +282,7 @@ export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExp
     return {
       entries: [{ action: 'key.export', key_id, key_version: key.row.current_version }],
       release: async () => ({
-        tenant_id: state.tenant.tenant_id, // the wrapped keys are bound to it, as to fields that follow
+        tenant_id: state.tenant.tenant_id, // the wrapped keys are bound to the tenant, as they are to the fields that follow
         key_id,
         name: key.row.name,
         algorithm: wire.ALGORITHM,

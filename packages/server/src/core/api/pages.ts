@@ -5,13 +5,13 @@ import { mapInStretches } from '../event-loop.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 
-/** Few enough that the driver parses a page in about a millisecond. */
+/** So few that the driver parses a page in about a millisecond. */
 const PAGE_ROWS = 200
 
-/** The first page begins at an offset, each further one after the last row of the page before it. */
+/** The first page begins at an offset, each further page after the last row of the page before. */
 export type Page<Row> = { limit: number; offset: number; after: Row | undefined }
 
-/** Reads `limit` rows from `offset` on, each page when it is wanted; no page is empty. */
+/** Reads `limit` rows from `offset` on, each page on demand; no page is empty. */
 export async function* readPages<Row, View>(
   { limit, offset, pageRows = PAGE_ROWS }: { limit: number; offset: number; pageRows?: number },
   readPage: (page: Page<Row>) => Promise<readonly Row[]>,
@@ -29,8 +29,8 @@ export async function* readPages<Row, View>(
 }
 
 /**
- * Refuses pages with a row whose MAC is not the tenant's. A rotation of the store key may renew that key between two
- * pages: a page that is not authentic is read again if there is a newer key. @throws TamperedRowError
+ * Refuses pages with a row whose MAC is not the tenant's. A rotation of the store key may renew the key of the MACs
+ * between two pages: a page that is not authentic is read again if there is a newer key. @throws TamperedRowError
  */
 export function authenticated<Row extends { tenant_id: string; mac: Uint8Array }>(
   { state, services }: Pick<Context, 'state' | 'services'>,
@@ -53,7 +53,7 @@ export function authenticated<Row extends { tenant_id: string; mac: Uint8Array }
 
 const readRowKey: Operation<KeyObject> = ({ state }) => ({ entries: [], release: () => state.rowKey })
 
-/** An answer with one list, the member `name`, and its `count`; the pages are read while it is sent. */
+/** An answer with one list, the member `name`, and its `count`; its pages are read while it is sent. */
 export class Paged<Answer> {
   constructor(
     readonly name: string,

@@ -1,4 +1,4 @@
-/** What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. */
+/** A route: a row of the contract (protocol/routes.ts) with its schemas and its operation. */
 import {
   CALL_RULES,
   type CallRule,
@@ -26,33 +26,32 @@ interface RouteInput<Body, Query> {
   version: string
   body: Body
   query: Query
-  /** makes the signal that is aborted when the client disconnects, or the time of a route with `timeoutMs` is over */
+  /** makes the signal that is aborted when the client disconnects, or when the `timeoutMs` of the route are over */
   signal?: () => AbortSignal
   /** logs an unexpected error that does not fail the call as a whole */
   onError: (error: unknown) => void
 }
 
-/** Performs an operation as the caller's, once there is room for what it needs. */
+/** Performs an operation as the caller, once there is room for it. */
 export type Perform = <Answer>(
   operation: Operation<Answer>,
   room: { operations?: number | undefined; hashingCost?: number | undefined },
 ) => Promise<Answer>
 
-/** What the server adds to a row of the contract. */
 export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
   summary: string
-  /** its own refusals, besides those of every call of its kind (docs/openapi/problems.ts) and of the key's state */
+  /** the call's own refusals; docs/openapi/problems.ts adds those of every call of its kind and of the key's state */
   problems?: readonly ProblemCode[]
-  /** the content type of an answer that streams text, instead of JSON by a schema */
+  /** the content type of an answer that streams text instead of JSON by a schema */
   contentType?: 'application/x-ndjson'
-  /** the audit entry that a successful call writes, once */
+  /** the action of the one audit entry that a successful call writes */
   action?: LogAction
   /** the most bytes of a body, if the usual limit is too small */
   bodyLimit?: number
   /** counts the operations of a call that has many; the call waits until there is room for all of them */
   countOperations?: (body: Body) => number
-  /** counts what a call has evaluated as a blind hash; the call waits for its turn */
+  /** counts the elements of a call to evaluate as a blind hash; the call waits for its turn */
   hashingCost?: (body: Body) => number
   /** performs a call as several, each of which waits for room of its own */
   inParts?: (input: RouteInput<Body, Query>, perform: Perform) => Promise<Answer>
@@ -61,14 +60,13 @@ export interface Binding<Body, Query, Answer> {
   operation: (input: RouteInput<Body, Query>) => Operation<Answer> | Operation<Paged<Answer>>
 }
 
-/** What is served: a row of the contract, or a call of operators. */
 export interface ServedRoute<Body = unknown, Query = unknown, Answer = unknown>
   extends Omit<RouteRow, 'status'>,
     Omit<CallRule, 'permissions'>,
     Binding<Body, Query, Answer> {
   operationId: string
   permissions: readonly HeldPermission[]
-  isOperators?: true // it takes operators' API keys, and no others
+  isOperators?: true // accepts operators' API keys, and no others
   status: 200 | 201 | 204
   body?: ZodMiniType<Body>
   query?: ZodMiniType<Query>
@@ -82,7 +80,7 @@ type Member<Table, Id> = Id extends keyof Table ? Table[Id] : undefined
 /** An answer without a schema is a stream, or nothing. */
 type AnswerOf<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
 
-/** Binds operations to their rows of the contract. A row's schemas have the types of its operation. */
+/** Binds operations to their rows of the contract; a row's schemas determine the types of its operation. */
 export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: BindingOf<I> }): Record<Id, Route> {
   const entries = Object.entries<Binding<never, never, unknown>>(bindings).map(([name, binding]) => {
     const operationId = name as OperationId
@@ -95,7 +93,7 @@ export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: Bindin
 }
 
 /**
- * Parses unknown input by a schema into a typed value, once. `otherwise` says what is wrong if no field can be named.
+ * Parses unknown input by a schema into a typed value. `otherwise` is the message if no field can be named.
  * @throws Refusal E_VALIDATION, which names the field
  */
 export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {

@@ -1,6 +1,6 @@
 /**
- * Server mode: the server sees the plaintext. Each encrypt uses a DEK of its own and returns an envelope of format v1
- * that the SDK opens locally; decrypt opens such envelopes, whichever mode made them.
+ * Server mode: the server sees the plaintext. Each encrypt uses a DEK of its own and returns an envelope of format v1,
+ * which the SDK can open locally. Decrypt opens such envelopes, whichever mode made them.
  */
 import {
   concatBytes,
@@ -85,14 +85,14 @@ function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.
       const bytes = openBundle(key, sealed)
       return {
         entries: [{ action: 'decrypt', key_id, key_version: sealed.key_version }],
-        // Refusing what is not text reveals something about the plaintext, so the entry comes before that too.
+        // The refusal of a plaintext that is not text reveals something about it, so it also follows the entry.
         release: () => ({ plaintext: writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding) }),
         secrets: [bytes],
       }
     })
 }
 
-// The answer is the same whatever failed, the wrapped key included, so it never shows which part was altered.
+// One answer for all failures, that of the wrapped key included, so it never shows which part was altered.
 function openBundle(
   key: OpenKey,
   { wrapped_key, key_version, iv, ciphertext }: Omit<wire.Decrypt, 'key_id' | 'encoding'>,

@@ -1,4 +1,4 @@
-/** The tenant's settings, and what it used. Neither call writes an entry. */
+/** The tenant's settings and usage. Neither call writes an entry. */
 import { MAX_LISTED_COUNTS, type wire } from '@eaas/protocol'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -22,9 +22,9 @@ export const tenantRoutes = bindRoutes({
 })
 
 /**
- * Counts the tenant's entries by action in a month, `YYYY-MM` in UTC, the current one by default; lists the calls
- * without an entry, which other processes write within some seconds, and what each API key does today. Covers the whole
- * tenant, whatever keys the caller is limited to. Takes turns with searches of the log. @throws OverloadError
+ * Counts the tenant's entries by action in a month, `YYYY-MM` in UTC, by default the current one. Also lists the calls
+ * without an entry, with some seconds' delay for those of other processes, and the use by each API key today. Covers
+ * the whole tenant, whatever keys the caller is limited to. Takes turns with searches of the log. @throws OverloadError
  */
 export function readUsage({ month }: wire.Queries['getUsage'], signal?: AbortSignal): Operation<wire.Usage> {
   return async ({ state: { tenant }, services }) => {
@@ -41,7 +41,7 @@ async function sumUsage(
 ): Promise<wire.Usage> {
   const day = new Date(now()).toISOString().slice(0, 10)
   const counted = month ?? day.slice(0, 7)
-  await unrecordedCalls.flush().catch(() => undefined) // the periodic flush logs the error; what was counted is kept
+  await unrecordedCalls.flush().catch(() => undefined) // the periodic flush logs the error; the counts are kept
   const counts = await countMonth(sql, tenant_id, counted)
   const usage = await listApiKeyUsage(sql, { tenant_id, day, limit: MAX_LISTED_COUNTS })
   return {
@@ -52,14 +52,13 @@ async function sumUsage(
   }
 }
 
-/** The tenant as the API shows it. */
 export function viewTenant(row: TenantRow): wire.Tenant {
   const { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota, plaintext_encoding } = row
   const shown = { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota }
   return plaintext_encoding === 'utf8' ? shown : { ...shown, plaintext_encoding }
 }
 
-/** @throws Refusal E_STATE if the tenant is deleted: nothing can be created or set in it any more */
+/** @throws Refusal E_STATE if the tenant is deleted, since nothing can be created or set in it any more */
 export function assertNotDeleted({ tenant }: TenantState): void {
   if (tenant.status === 'deleted') throw new Refusal('E_STATE', `tenant ${tenant.name} is deleted, and that is final`)
 }

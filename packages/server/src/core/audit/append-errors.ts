@@ -3,18 +3,16 @@ import { UnknownStoreKeyError } from '../crypto/key-hierarchy.js'
 import { isRolledBack } from '../store/db.js'
 import { isNotConnected } from '../store/unreachable.js'
 
-/** For messages about a log that does not verify. */
 export const RECOVERY_PAGE = 'The page "Repair a log that does not verify" says what to do'
 
-/** A possible explanation of a checkpoint that none of the installation's keys signed. */
 export const LATER_KEY =
   'After a restore of a backup from before the signing key was replaced, the installation does not know the later key, and cannot compare what it signed. ' +
   'The lines of a server\'s checkpoint file have the statement of the later key, and can be compared. The page "Come back from a rollback" says more under "Rare cases"'
 
-/** The entries were not written, or it is not known whether they were. No answer may be released then. */
+/** The entries were not written, or it is unknown whether they were. No answer may be released then. */
 export class AuditWriteError extends Error {
   override readonly name: string = 'AuditWriteError'
-  /** whether the entries, and with them the change that they record, may be in the database nevertheless */
+  /** whether the entries, and with them the recorded change, may be in the database nevertheless */
   readonly mayBeWritten: boolean
 
   constructor(message: string, { cause, mayBeWritten = false }: { cause?: unknown; mayBeWritten?: boolean } = {}) {
@@ -23,7 +21,7 @@ export class AuditWriteError extends Error {
   }
 }
 
-/** The chain of the tenant in the database is not the one that was written: the tenant is no longer served. */
+/** The tenant's chain in the database is not the one that servers wrote: the tenant is no longer served. */
 export class ChainAlarmError extends AuditWriteError {
   override readonly name = 'ChainAlarmError'
 }
@@ -34,8 +32,8 @@ export class ComparisonOverdueError extends AuditWriteError {
 }
 
 /**
- * A log has more entries after the one that this process witnessed than it could follow in time. What it followed is
- * kept, so the next attempt continues from there. Nothing was written.
+ * A log has more entries after the one that this process witnessed than it could follow in time. The progress is kept,
+ * so the next attempt continues from there. Nothing was written.
  */
 export class UnfollowedLogError extends AuditWriteError {
   override readonly name = 'UnfollowedLogError'
@@ -47,7 +45,7 @@ export class UnfollowedLogError extends AuditWriteError {
   }
 }
 
-/** For work that no caller gives up on: repeats it until the log has been followed to its end. */
+/** Repeats `work` until the log has been followed to its end; for work without a caller who gives up. */
 export async function untilFollowed<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -63,7 +61,7 @@ export class OverloadError extends Error {
 
   constructor(
     message: string,
-    /** after how long a call is worth repeating */
+    /** after this many seconds a call is worth repeating */
     readonly retryAfterSeconds = 1,
   ) {
     super(message)
@@ -79,12 +77,12 @@ export function auditWriteError(
   return new AuditWriteError(message, { cause, mayBeWritten })
 }
 
-// A missing store key is noticed before the entry is sent, or ends the transaction.
+// A missing store key is noticed before the entry is sent, or it ends the transaction.
 function isNeverWritten(cause: unknown): boolean {
   return isRolledBack(cause) || isNotConnected(cause) || cause instanceof UnknownStoreKeyError
 }
 
-/** The database's error or, if it is known what in the tables prevents the write, an error that says so. */
+/** Returns the database's error or, if something in the tables is known to prevent the write, an error that says so. */
 export function explainObstacle(error: unknown): unknown {
   return describeObstacle(error) === undefined ? error : auditWriteError(error)
 }

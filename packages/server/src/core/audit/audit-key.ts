@@ -1,6 +1,6 @@
 /**
  * The keys that authenticate a log, its heads and its rows (key-hierarchy.md 8), opened from the tenant's row. Another
- * process may have renewed them: a head under a key that this process lacks makes it read them again.
+ * process may renew them: on a head under a key that this process lacks, it reads them again.
  */
 import { concatBytes, INSTALLATION_ID, OpenError } from '@eaas/protocol'
 import {
@@ -20,10 +20,10 @@ import { type AuditKey, type AuditKeys, type Head, isHeadAuthentic } from './for
 
 const ID_BYTES = 8
 
-/** Plain data, because threads get a copy. */
+/** Plain data, because each thread gets a copy. */
 type OpenAuditKey = AuditKeys & { tenant_id: string; storeKeys: StoreKeys; sealed: Uint8Array }
 
-/** `through` is the last id that a key of a log holds for, undefined for the current one. */
+/** `through` is the last id for which a key of a log holds; undefined for the current key. */
 type SealedKey = { through: number | undefined; sealed: Uint8Array }
 
 /** @throws TamperedRowError if the server did not write these keys for this tenant; UnknownStoreKeyError */
@@ -42,7 +42,6 @@ export function openAuditKey(
   }
 }
 
-/** @throws UnknownStoreKeyError */
 export function opensAuditKey(storeKeys: StoreKeys, tenant: Parameters<typeof openAuditKey>[1]): boolean {
   try {
     openAuditKey(storeKeys, tenant)
@@ -53,7 +52,7 @@ export function opensAuditKey(storeKeys: StoreKeys, tenant: Parameters<typeof op
   }
 }
 
-/** Leaves out what the database lacks, and what does not open. */
+/** Leaves out keys that the database lacks, and keys that do not open. */
 export async function readAuditKeys(
   sql: Queryable,
   storeKeys: StoreKeys,
@@ -70,12 +69,12 @@ export async function readAuditKeys(
   return keys
 }
 
-/** Under the current store key. @throws OpenError, UnknownStoreKeyError */
+/** Seals the keys again under the current store key. @throws OpenError, UnknownStoreKeyError */
 export function resealAuditKey(storeKeys: StoreKeys, tenant_id: string, sealed: Uint8Array): Uint8Array {
   return moveAuditKey({ from: storeKeys, to: storeKeys }, tenant_id, sealed)
 }
 
-/** Under the store key of another installation. @throws OpenError, UnknownStoreKeyError */
+/** Seals the keys under the store key of another installation. @throws OpenError, UnknownStoreKeyError */
 export function moveAuditKey(
   storeKeys: Record<'from' | 'to', StoreKeys>,
   tenant_id: string,
@@ -89,7 +88,7 @@ export function moveAuditKey(
 }
 
 /**
- * The log's next key, which holds after an id, with the earlier ones, but for those of purged entries only.
+ * Adds the log's next key, which holds after an id, and drops earlier keys that hold for purged entries only.
  * @throws TamperedRowError, OpenError, UnknownStoreKeyError
  */
 export function renewAuditKey(
@@ -116,7 +115,7 @@ export function renewAuditKey(
 }
 
 /**
- * Reads a log's keys again, into the same object, so that every holder of it gets them.
+ * Reads a log's keys again into the same object, so that every holder of it gets them.
  * @throws UnknownStoreKeyError if this process has not read their store key yet
  */
 export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promise<void> {
@@ -128,13 +127,13 @@ export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promis
   try {
     Object.assign(known, openAuditKey(storeKeys, { tenant_id, wrapped_audit_key }))
   } catch (error) {
-    if (!(error instanceof TamperedRowError)) throw error // these keys stay, and refuse what others authenticated
+    if (!(error instanceof TamperedRowError)) throw error // the old keys stay, and refuse what others authenticated
   }
 }
 
 /**
- * If a log's keys do not authenticate something, they are read again and checked once more, even if this call found no
- * new ones: another call may have put them into the same object.
+ * If a log's keys do not authenticate something, reads them again and checks once more, even if this call found no new
+ * keys: another call may have put them into the same object.
  */
 export async function isAuthenticByNewest(
   sql: Queryable,
@@ -154,7 +153,7 @@ function bindingOf(tenant_id: string, through: number | undefined): SecretBindin
   return { purpose: 'audit-key', tenant_id, ...(through !== undefined && { version: through }) }
 }
 
-// Any other length fails to open: the last part is then no sealed secret.
+// With any other length, the last part is not a sealed secret, and fails to open.
 function splitKeys(sealed: Uint8Array): [SealedKey, ...SealedKey[]] {
   const keys: [SealedKey, ...SealedKey[]] = [{ through: undefined, sealed: sealed.subarray(0, SEALED_BYTES) }]
   for (let at = SEALED_BYTES; at < sealed.length; at += ID_BYTES + SEALED_BYTES) {

@@ -1,6 +1,6 @@
 /**
- * The door to the guard, which detects that a log in the database is not the one that servers wrote. The core asks it
- * which head a log may be continued from.
+ * The interface to the guard, which detects that a log in the database is not the one that servers wrote, and says
+ * which head the core may continue a log from.
  */
 import type { ExportAnchor, ExportLinks } from '@eaas/audit/formats'
 import type { Queryable } from '../store/db.js'
@@ -17,28 +17,28 @@ export interface Guard {
     find?: (sql: Where, tenant_id: string) => Promise<Head | undefined>,
   ): Promise<Head>
   committed(head: Head): void
-  /** Of a commit: no head is known then until one is read. */
+  /** Call it after a commit with an unknown outcome: no head is known until one is read. */
   outcomeUnknown(tenant_id: string): void
   /** The head that the log must contain according to an alarm about it. */
   lostHead(tenant_id: string): Witness | undefined
-  /** Their log is not the one that was written, so they are not served. */
+  /** The tenants that are not served because their log is not the one that servers wrote. */
   alarmedTenants(): string[]
-  /** The logs whose last entry is ahead of this clock, the furthest first. */
+  /** The logs whose last entry is ahead of this clock, the furthest ahead first. */
   ahead(clock: { isAhead(last: { created_at: string }): boolean }): { tenant_id: string; created_at: string }[]
   readonly comparisons: {
-    /** whether no tenant is served, because they have failed for too long */
+    /** whether comparisons have failed for so long that no tenant is served */
     readonly isOverdue: boolean
-    /** the tenants that are not served for that reason alone */
+    /** the tenants that are not served only because their comparisons failed for too long */
     readonly overdueTenants: readonly string[]
-    /** milliseconds since the last whole round began */
+    /** milliseconds since the last complete round of comparisons began */
     readonly age: number
   }
 }
 
-/** The newest anchor that covers a tenant, and what links kept checkpoints to it (export.md 8, 9). */
+/** The newest anchor that covers a tenant, and the links from kept checkpoints to it (export.md 8, 9). */
 export type Covering = { anchor: ExportAnchor; links: ExportLinks | undefined }
 
-/** By their ids, the entries of the installation's log that an export is to link to its anchor. */
+/** The ids of entries of the installation's log that an export links to its anchor. */
 export interface ToLink {
   /** left out if they cannot be linked */
   known: readonly number[]

@@ -1,4 +1,4 @@
-/** Proves entries before they are shown or signed: the server wrote each, and it follows from the one before. */
+/** Proves entries before they are shown or signed: the server wrote each, and each follows from the one before. */
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
@@ -10,7 +10,7 @@ import { type AuditKey, entryMac, equalBytes, type Head, type Witness } from './
 
 const PAGE_ENTRIES = 1_000
 
-/** Names the first entry of a page, or before it, that is not as the server wrote it. */
+/** Names the first entry of a page, or the one before it, that is not as the server wrote it. */
 export class TamperedEntryError extends TamperedRowError {
   override readonly name = 'TamperedEntryError'
 
@@ -23,7 +23,7 @@ export class TamperedEntryError extends TamperedRowError {
   }
 }
 
-/** They follow the entry with this hash, in order. @throws TamperedEntryError */
+/** Checks that the entries follow, in order, the entry with this hash. @throws TamperedEntryError */
 export function assertFollowing(
   entries: readonly ChainedEntry[],
   { tenant_id, auditKey, hash: last }: { tenant_id: string; auditKey: AuditKey; hash: Uint8Array },
@@ -36,7 +36,7 @@ export function assertFollowing(
 }
 
 /**
- * The hash before an entry needs no proof: with another one, the entry's would differ from that under its MAC.
+ * The hash before an entry needs no proof of its own: with another one, the entry's hash would not match its MAC.
  * @throws TamperedEntryError if an entry was changed, or one of `range` is missing
  */
 export function assertListed(
@@ -58,8 +58,8 @@ export function assertListed(
 }
 
 /**
- * Before a statement is signed that names an entry and an authentic head: the entries between them lead from one to the
- * other. A MAC proves less: the entry can be from another history of the log, which an attacker shows for a moment.
+ * Checks, before a statement that names an entry and an authentic head is signed, that the entries between lead from
+ * one to the other. A MAC proves less: an attacker can show, for a moment, an entry from another history of the log.
  * @throws TamperedEntryError if they do not lead there, and the signal's reason once it is aborted
  */
 export async function assertLeadsToHead(
@@ -68,7 +68,7 @@ export async function assertLeadsToHead(
     from: Pick<Witness, 'last_id' | 'hash'>
     head: Head
     signal?: AbortSignal
-    /** reads a page once that is admitted */
+    /** reads a page once the read is admitted */
     whenAdmitted?: <Page>(read: () => Promise<Page>) => Promise<Page>
   },
 ): Promise<void> {

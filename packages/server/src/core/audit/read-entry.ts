@@ -6,7 +6,7 @@ import { findLastMark } from '../store/purge-marks.js'
 import { isAuthenticByNewest } from './audit-key.js'
 import { type AuditKey, entryMac, equalBytes, isPurgeMarkAuthentic, type PurgeMark } from './formats/chain.js'
 
-/** Undefined if a server wrote no such entry there. `previousHash` replaces the entry before it if that was purged. */
+/** Undefined if a server wrote no such entry there. `previousHash` is needed if the entry before it was purged. */
 export async function readAuthenticEntry(
   sql: Queryable,
   { tenant_id, id, auditKey }: { tenant_id: string; id: number; auditKey: AuditKey },

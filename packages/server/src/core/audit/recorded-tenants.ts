@@ -1,13 +1,13 @@
 /**
- * What the installation's log says of tenants: which ones must exist, what their logs must hold, and what those of gone
- * tenants held (anchor.md 4).
+ * What the installation's log says about tenants: which ones must exist, which entries their logs must have, and which
+ * entries the logs of tenants that are gone had (anchor.md 4).
  */
 import { type ChainedEntry, readMetadata } from '@eaas/audit/formats'
 import { decodeHex, INSTALLATION_ACTIONS, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import { listEntriesOf, type ToldEntry } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 
-/** A tenant must exist after these. */
+/** After these actions, the tenant must exist. */
 const PRESENT_ACTIONS: readonly string[] = [
   'installation.tenant_create',
   'installation.tenant_arrive',
@@ -19,19 +19,18 @@ export const TENANT_ACTIONS: readonly LogAction[] = INSTALLATION_ACTIONS.filter(
 )
 
 export interface RecordedTenants {
-  /** created, or accepted by an operator after a loss, and not gone since; with the entry that says so */
+  /** tenants that were created, or accepted by an operator after a loss, and still exist; with the entry that says so */
   present: ReadonlyMap<string, number>
-  /** with the entry by which an operator accepted that */
+  /** gone tenants, with the entry by which an operator accepted that */
   gone: ReadonlyMap<string, number>
-  /** what this log names last of the tenant's own log; after an accepted rollback, the entries before may be lost */
+  /** the last entry of the tenant's own log that this log names; after an accepted rollback, earlier ones may be lost */
   ends: ReadonlyMap<string, NamedEntry>
-  /** the status that the last such entry gave the tenant, if one did since its creation or an accepted rollback */
+  /** the status that the last such entry gave the tenant, if any did since its creation or an accepted rollback */
   statuses: ReadonlyMap<string, string>
 }
 
 export type NamedEntry = Pick<ChainedEntry, 'id' | 'hash'>
 
-/** Their entries state the status. */
 const MOVES: readonly string[] = ['installation.tenant_move', 'installation.tenant_arrive']
 
 const STATUSES: Readonly<Record<string, string>> = {
@@ -40,12 +39,12 @@ const STATUSES: Readonly<Record<string, string>> = {
   'installation.tenant_delete': 'deleted',
 }
 
-/** Read at a time; they take at most 80 MB even if an attacker edited them. */
+/** Read at a time: at most 80 MB even if an attacker edited the entries. */
 const PAGE_ENTRIES = 5_000
 
 /**
- * Reads what the log has of all tenants, or of one; it is not authenticated. `altered_id` is the first entry that says
- * nothing: its metadata is missing or longer than a server writes.
+ * Reads the log's entries about all tenants, or about one; they are not authenticated. `altered_id` is the first entry
+ * whose metadata is missing or longer than any that a server writes.
  */
 export async function readRecordedTenants(
   sql: Queryable,

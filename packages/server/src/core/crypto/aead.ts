@@ -49,7 +49,7 @@ export function seal(key: KeyObject | Uint8Array, plaintext: Uint8Array, aad: Ui
   return sealed
 }
 
-/** Opens iv ‖ ciphertext ‖ tag. @throws OpenError if it is not authentic; no plaintext is returned then */
+/** Opens iv ‖ ciphertext ‖ tag. @throws OpenError if it is not authentic */
 export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array {
   if (sealed.length < SEAL_OVERHEAD) throw new OpenError()
   const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, IV_BYTES), WITH_TAG)
@@ -65,7 +65,7 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
   return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
 }
 
-/** Makes different ivs for different plaintexts or AADs even if `random` repeats, as after a machine is restored. */
+/** Makes different ivs for different plaintexts or AADs even if `random` repeats, as in a machine restored from a snapshot. */
 export function makeIv(
   ivKey: KeyObject | Uint8Array,
   { random, aad, plaintext }: Record<'random' | 'aad' | 'plaintext', Uint8Array>,
@@ -76,8 +76,8 @@ export function makeIv(
 }
 
 /**
- * The key that makes the ivs under a sealing key (key-hierarchy.md 4). For the bytes of a DEK that is used once it is
- * bytes too, which the caller zeroes: creating a KeyObject costs more than the seal.
+ * The key that makes the ivs under a sealing key (key-hierarchy.md 4). For the bytes of a DEK that is used once, the
+ * result is bytes as well, which the caller zeroes: creating a KeyObject costs more than the seal.
  */
 export function ivKeyOf(key: KeyObject | Uint8Array): KeyObject | Uint8Array {
   if (key instanceof Uint8Array) return hmac(key, IV_KEY_LABEL)

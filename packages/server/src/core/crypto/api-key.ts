@@ -1,6 +1,6 @@
 /**
- * API keys: `eaas_sk_<tenant>_<secret>`, the tenant's UUID as 32 hexadecimal digits, so that authentication reads one
- * tenant only, and 43 characters of an alphabet of 62, 256 bits. Only an HMAC under the pepper is stored.
+ * API keys: `eaas_sk_<tenant>_<secret>`. The tenant's UUID, as 32 hexadecimal digits, lets authentication read that
+ * tenant only. The secret has 43 characters of an alphabet of 62, 256 bits. Only an HMAC under the pepper is stored.
  */
 import { type KeyObject, randomBytes } from 'node:crypto'
 import { hmacHex } from './hmac.js'
@@ -13,7 +13,7 @@ const SECRET_CHARACTERS = 43
 const SHOWN_SECRET_CHARACTERS = 4
 const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
 
-/** Draws the bytes at the call: copies of this process's memory share the cache of `randomInt`, and so its API keys. */
+/** Draws fresh bytes: `randomInt` has a cache, from which copies of this process would make equal API keys. */
 export function generateApiKey(tenant_id: string): string {
   let secret = ''
   while (secret.length < SECRET_CHARACTERS) {
@@ -33,7 +33,7 @@ export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
   return hmacHex(pepper, apiKey)
 }
 
-/** The part of an API key that lists show, as a copy: a slice in a tenant's state would keep the whole API key. */
+/** The part of an API key that lists show, as a copy: a slice kept in a tenant's state would keep the whole API key in memory. */
 export function apiKeyPrefix(apiKey: string): string {
   return Buffer.from(apiKey.slice(0, SHOWN_SECRET_CHARACTERS - SECRET_CHARACTERS)).toString('latin1')
 }

@@ -1,15 +1,13 @@
-/** Evaluates blinded values under a key (blind-hash.md of the protocol). */
 import type { KeyObject } from 'node:crypto'
 import { decodeBase64, encodeBase64 } from '@eaas/protocol'
 import { type BlindHashKeys, deriveBlindHashKeys, ElementError, evaluateBlinded } from '@eaas/protocol/blind-hash'
 
-/** Elements are base64 of 32 bytes. */
 export type BlindHashTask = { hashKey: KeyObject; elements: readonly string[] }
 
-/** The evaluated elements with their proof, or the position of one that is no element. */
+/** The evaluated elements with their proof, or the position of one that is not a valid element. */
 export type BlindHashResult = { wrong?: undefined; elements: string[]; proof: string } | { wrong: number }
 
-/** Evaluates the elements; it holds its thread for 1.6 ms for each of many (blind-hash.md 4). */
+/** Evaluates elements, base64 of 32 bytes each. Holds its thread: with many, for 1.6 ms each (blind-hash.md 4). */
 export function runBlindHash({ hashKey, elements }: BlindHashTask): BlindHashResult {
   return withKeys(hashKey, (keys) => {
     try {
@@ -24,7 +22,7 @@ export function runBlindHash({ hashKey, elements }: BlindHashTask): BlindHashRes
 
 const publicKeys = new WeakMap<KeyObject, string>()
 
-/** The public key of a hash key, in base64; it is derived once while the key is in memory, in half a millisecond. */
+/** The public key of a hash key, in base64. It takes half a millisecond, once while the key is in memory. */
 export function findPublicKey(hashKey: KeyObject): string {
   const known = publicKeys.get(hashKey)
   if (known !== undefined) return known

@@ -12,8 +12,8 @@ const NO_SALT = new Uint8Array(KEY_BYTES)
 const FIRST_BLOCK = Uint8Array.of(1)
 
 /**
- * The index secret of a name under a key's hash key: 32 bytes, which the caller zeroes (blind-index.md 4). The two
- * steps of HKDF one by one, because `hkdf` of node:crypto takes no name of more than 1,000 bytes.
+ * The index secret of a name under a key's hash key: 32 bytes, which the caller zeroes (blind-index.md 4). Does the two
+ * steps of HKDF itself, because `hkdf` of node:crypto takes no name of more than 1,000 bytes.
  */
 export function deriveIndexSecret(hashKey: KeyObject, name: string): Uint8Array {
   const input = hashKey.export()

@@ -1,6 +1,6 @@
 /**
- * HMAC-SHA-256 (RFC 2104) by two one-shot digests: the object outside the heap that node:crypto allocates for each
- * `Hmac` costs more than authenticating a short message.
+ * HMAC-SHA-256 (RFC 2104) by two one-shot digests. For each `Hmac`, node:crypto allocates an object outside the heap,
+ * which costs more than authenticating a short message.
  */
 import { createHmac, hash, type KeyObject } from 'node:crypto'
 
@@ -21,7 +21,7 @@ const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
 
 /** Bytes, or a text that stands for its UTF-8 bytes. */
 type Part = Uint8Array | string
-/** A key that is kept as a KeyObject, or the bytes of one that is used once. */
+/** A key that is kept as a KeyObject, or the bytes of a key that is used once. */
 type Key = KeyObject | Uint8Array
 
 /** HMAC-SHA-256, in hexadecimal, of a message that may come in parts. */
@@ -29,7 +29,7 @@ export function hmacHex(key: KeyObject, ...message: readonly Part[]): string {
   return authenticate(key, message, 'hex')
 }
 
-/** The same as 32 bytes with memory of their own: a Buffer of Node's pool that is kept with a row keeps 8 KiB. */
+/** As `hmacHex`, as 32 bytes with memory of their own: a Buffer of Node's pool that is kept with a row would keep 8 KiB. */
 export function hmac(key: Key, ...message: readonly Part[]): Uint8Array {
   const mac = Buffer.allocUnsafeSlow(DIGEST_BYTES)
   mac.write(authenticate(key, message, 'binary'), 'binary')
@@ -60,7 +60,6 @@ function put(part: Part, at: number): number {
   return part.length
 }
 
-/** Puts the key under its two pads, at the beginning of the blocks. */
 function putKey(key: Key): void {
   if (key instanceof Uint8Array) {
     pad(key, innerBlock, outerBlock)

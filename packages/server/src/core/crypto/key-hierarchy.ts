@@ -13,13 +13,13 @@ export const SEALED_BYTES = HEAD_BYTES + KEY_BYTES + SEAL_OVERHEAD
 /** What a secret is for (key-hierarchy.md 3). */
 type Purpose = 'api-key-pepper' | 'signing-key' | 'audit-key' | 'kek' | 'hash-key'
 
-/** What a secret is bound to: it opens for no other purpose, tenant, id or version. */
+/** The purpose, tenant, id and version that a sealed secret opens for, and no other. */
 export type SecretBinding = { purpose: Purpose; tenant_id?: string; id?: string; version?: number }
 
 /** The store keys by number; the `current` one seals new secrets. Plain data, because threads get a copy. */
 export type StoreKeys = { current: number; keys: Map<number, KeyObject> }
 
-/** Thrown for a secret under a store key that this process does not have, or no longer has. */
+/** Thrown for a secret under a store key that this process does not have. */
 export class UnknownStoreKeyError extends Error {
   override readonly name = 'UnknownStoreKeyError'
 }
@@ -43,8 +43,8 @@ export function sealNewSecret(storeKeys: StoreKeys, binding: SecretBinding): Uin
 }
 
 /**
- * Opens a sealed secret as a KeyObject. @throws OpenError if it was sealed for another binding or under another store
- * key than it names, or was altered; UnknownStoreKeyError
+ * Opens a sealed secret as a KeyObject. @throws UnknownStoreKeyError, or OpenError if it was sealed for another binding
+ * or under another store key than it names, or was altered
  */
 export function openSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): KeyObject {
   return importKey(openBytes(storeKeys, binding, sealed))
@@ -55,7 +55,7 @@ export function resealSecret(keys: StoreKeys, binding: SecretBinding, sealed: Ui
   return moveSecret({ from: keys, to: keys }, binding, sealed, next)
 }
 
-/** The same under the current store key of another installation. @throws as `openSecret` */
+/** Seals a secret again under the current store key of another installation. @throws as `openSecret` */
 export function moveSecret(
   { from, to }: Record<'from' | 'to', StoreKeys>,
   binding: SecretBinding,
@@ -75,7 +75,6 @@ export function sealedUnder(sealed: Uint8Array): number {
   return sealed.length >= SEALED_BYTES && sealed[0] === FORMAT ? numberIn(sealed) : 0
 }
 
-/** Whether a sealed secret opens. @throws UnknownStoreKeyError */
 export function opens(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): boolean {
   try {
     openBytes(storeKeys, binding, sealed).fill(0)
@@ -128,12 +127,12 @@ function bindingAad({ purpose, tenant_id = '', id = '', version = 0 }: SecretBin
 }
 
 export interface RootKeyProvider {
-  /** What kind, and which, for messages, /health and doctor: nothing secret. */
+  /** The kind, and which one of that kind, for messages, /health and doctor; not secret. */
   readonly kind: keyof typeof ROOT_KEY_VARIABLES
   readonly name: string
   /** Wraps at most 64 bytes. @throws RootKeyError if the provider is absent or refuses */
   wrap(bytes: Uint8Array): Promise<Uint8Array>
-  /** Opens what `wrap` gave. @throws RootKeyError */
+  /** Opens what `wrap` returned. @throws RootKeyError */
   unwrap(wrapped: Uint8Array): Promise<Uint8Array>
 }
 
@@ -142,7 +141,7 @@ export class RootKeyError extends Error {
   override readonly name: string = 'RootKeyError'
 }
 
-/** Thrown when a device refused the PIN of its user: trying again may lock it. */
+/** Thrown when a device refused the PIN of its user: further tries may lock it. */
 export class RefusedPinError extends RootKeyError {
   override readonly name: string = 'RefusedPinError'
 }

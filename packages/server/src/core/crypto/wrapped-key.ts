@@ -7,7 +7,7 @@ const FORMAT = 0x01
 const HEADER_BYTES = 5
 const TOKEN_BYTES = HEADER_BYTES + KEY_BYTES + SEAL_OVERHEAD
 
-/** How a DEK is wrapped: in format 1 with its AAD, or in format 2 with an AAD that binds the DEK's use. */
+/** How to wrap a DEK: format 1 with its AAD, or format 2 with an AAD that binds the DEK's use. */
 export type Wrapping = { aad: Uint8Array; isBound: boolean }
 
 /** Wraps a DEK under the KEK of a key version: returns the 65 bytes of wrapped-key.md 1. */

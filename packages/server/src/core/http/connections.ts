@@ -1,6 +1,6 @@
 /**
  * Closes connections when the server stops, which waits for calls but not for clients, and when a client does not read
- * its answers. A closed connection gives back the memory that its calls hold.
+ * its answers. Closing a connection frees the memory that its calls hold.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Server, Socket } from 'node:net'
@@ -12,45 +12,45 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { endWithoutAnswer, linger, sendParserError } from './early-answers.js'
 import { WITHDRAWN } from './tls-listener.js'
 
-/** How long after the server stops a connection may still begin a call: its request may be on the way. */
+/** When the server stops, a connection may begin a call for this long: its request may be on the way. */
 const LAST_CALL_MS = 500
-/** How long after that calls may continue; a slow reader or a stalled body is then cut off. */
+/** After that, calls may continue for this long; a slow reader or a stalled body is then cut off. */
 const GRACE_MS = 5_000
-/** How long a client may leave an answer unread, which holds memory. Node notices after one to two times as long. */
+/** How long a client may leave an answer, which holds memory, unread. Node notices after one to two times as long. */
 const UNREAD_MS = 30_000
-/** Most calls under way on one connection: each holds memory, and a client may pipeline any number. */
+/** Calls under way on one connection. Each holds memory, and a client may pipeline any number. */
 const MOST_CALLS = 100
-/** The longest that a stopping server accepts waiting connections, if clients keep connecting. */
+/** How long a stopping server accepts waiting connections if clients keep connecting. */
 const MOST_ACCEPTING_MS = 500
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** of an admitted call: what its body and its answer hold */
+    /** what the body and the answer of an admitted call hold */
     holding: Holding | null
   }
 }
 
 interface Connection {
-  calls: number // that arrived and are not answered yet; several if the client pipelines
-  waiting: (() => void)[] // begin those behind the first, each once the call before it is answered
+  calls: number // arrived and not yet answered; several if the client pipelines
+  waiting: (() => void)[] // begin the calls behind the first, each once the call before it is answered
   isUnused: boolean // its first call is still to come
-  readBefore: number // bytes that had arrived when the last call was answered; any more bytes begin another call
-  isWithdrawn: boolean // it takes no more calls: its certificate is not accepted now, or it sent what is no request
+  readBefore: number // bytes that had arrived when the last call was answered; any further byte begins another call
+  isWithdrawn: boolean // it takes no more calls: its certificate is no longer accepted, or it sent bytes that are not a request
   newest?: { request: IncomingMessage; response: ServerResponse }
 }
 
 const PARSER_ERROR = 'parserError'
 
-/** Handles what is no request: the calls before it on its connection are answered first. Once the handshake is over. */
+/** Handles bytes after the handshake that are not a request: the calls before them are answered first. */
 export function onParserError(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (!socket.emit(PARSER_ERROR, error)) sendParserError(error, socket)
 }
 
 /**
- * Closes the connections when the application closes: those without a call half a second later, the others when their
- * call, which counts from its first byte on, is answered, and all that remain after five seconds. Node and the
- * framework would reset requests that may already have arrived, and wait for clients that never send or read. Once the
- * server begins to stop, each answer asks its client to reconnect. Also closes connections with unread answers.
+ * Closes all connections when the application closes: after half a second those without a call, the others once their
+ * call is answered, and all that remain after five seconds. A call begins with its first byte. Node and the framework
+ * would reset requests that may already have arrived, and wait for clients that never send or read. While the server
+ * stops, each answer asks its client to reconnect. Also closes connections with unread answers.
  */
 export function endConnections(app: FastifyInstance, isStopping: () => boolean, { unreadMs = UNREAD_MS } = {}): void {
   const open = new Map<Socket, Connection>()
@@ -58,7 +58,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   const timers: NodeJS.Timeout[] = []
   app.server.closeIdleConnections = () => undefined
 
-  // A connection over which nothing has moved stays open while the server works on its call, or waits for its first.
+  // A connection without traffic stays open while the server works on its call, or while its first call is still to come.
   app.server.timeout = unreadMs
   app.server.on('timeout', (socket: Socket) => {
     const { calls = 0, isUnused = false } = open.get(socket) ?? {}
@@ -66,11 +66,11 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     else socket.destroy()
   })
 
-  // Under TLS, calls arrive on the socket that the handshake makes of the connection.
+  // Under TLS, calls arrive on the socket that the handshake creates.
   const isTls = app.server instanceof TlsServer
   app.server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
-    // Asked for now, and kept by Node: of a connection that is reset later, the system tells no address, and a call
-    // without one would be on record without its origin.
+    // Read now, and kept by Node: once a connection is reset, the system no longer knows its address, and its call
+    // would be recorded without an origin.
     if (socket.remoteAddress === undefined && typeof app.server.address() !== 'string') return socket.destroy()
     const unused = { calls: 0, waiting: [], isUnused: true, isWithdrawn: false }
     const connection: Connection = { ...unused, readBefore: socket.bytesRead }
@@ -104,16 +104,16 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     connection.calls += 1
     connection.isUnused = false
     if (connection.calls > MOST_CALLS)
-      request.raw.socket.destroy() // nobody is left to answer
+      request.raw.socket.destroy() // nobody would read an answer
     else if (connection.calls > 1) connection.waiting.push(done)
     else done()
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const connection = open.get(request.raw.socket)
     const isLast = (connection?.calls ?? 1) <= 1
-    // Not while the server closes and still listens: a new connection may then be reset before it is accepted.
+    // Not between closing and the end of listening: a new connection may then be reset before it is accepted.
     const isLeaving = isClosing ? !app.server.listening : isStopping()
-    // After an upgrade that is not made, the protocol of the next bytes is unclear.
+    // Since the upgrade is not made, the protocol of the next bytes is unclear.
     const asksUpgrade = request.headers.upgrade !== undefined
     if ((isLeaving && isLast) || asksUpgrade || connection?.isWithdrawn) reply.header('connection', 'close')
     if (connection && !request.raw.complete) linger(request.raw)
@@ -125,7 +125,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
       connection.calls -= 1
       connection.readBefore = socket.bytesRead
       if (connection.isWithdrawn) socket.destroySoon()
-      // After an answer that closes the connection none begins: its client would never learn what it did (RFC 9112 9.6).
+      // No call begins after an answer that closes the connection: its client would never learn the outcome (RFC 9112 9.6).
       else if (reply.raw.shouldKeepAlive && reply.getHeader('connection') !== 'close') connection.waiting.shift()?.()
     }
     done()
@@ -134,7 +134,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     isClosing = true
     const from = performance.now()
     const closeIdle = async () => {
-      await turn() // reads first what has reached the kernel
+      await turn() // first reads what the kernel has received
       for (const [socket, { calls, readBefore }] of open) {
         if (calls === 0 && socket.bytesRead === readBefore) socket.destroy()
       }
@@ -153,8 +153,8 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
 }
 
 /**
- * Waits until no connection is left for the server to accept, one in each turn of the event loop: the system resets
- * those left when the server closes. One that arrives after the last turn can still be reset: close at once.
+ * Accepts connections, one in each turn of the event loop, until none waits: the system resets those that wait when the
+ * server closes. One that arrives after the last turn can still be reset, so close at once.
  */
 export async function acceptWaiting(server: Server): Promise<void> {
   const from = performance.now()
@@ -171,10 +171,9 @@ export async function acceptWaiting(server: Server): Promise<void> {
   server.off('connection', count)
 }
 
-/** What the last call of a connection holds; the calls before it are answered. */
+/** For the last call of a connection; the calls before it are answered. */
 const underWay = new WeakMap<Socket, Holding>()
 
-/** Gives back the memory that a request holds once it is answered. */
 export function endHoldings(app: FastifyInstance): void {
   app.decorateRequest('holding', null)
   app.addHook('onResponse', ({ holding }, _, done) => {
@@ -193,8 +192,8 @@ export function beginHolding(request: FastifyRequest, holding: Holding): void {
 }
 
 /**
- * Sends the head of an answer after a 100 by itself. Until the previous answer on the connection is sent, Node queues
- * both, and puts a head whose body begins with bytes in front of the queue: the 100 would then be inside the body.
+ * Sends the head of an answer by itself if a 100 precedes it. While the previous answer on the connection is being sent,
+ * Node queues both, and puts a head whose body begins with bytes first: the 100 would then be inside the body.
  */
 export function continueInOrder(app: FastifyInstance): void {
   app.server.on('checkContinue', (request, answer: Parameters<RequestListener>[1]) => {

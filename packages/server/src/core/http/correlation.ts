@@ -1,6 +1,6 @@
 /**
- * The request's id, which the caller may choose, and the trace of W3C Trace Context. Both go into the answer, the line
- * of the log and, if the caller sent them, the audit entries. Malformed values are ignored, as the specification says.
+ * The request's id, which the caller may choose, and the trace of W3C Trace Context. Both go into the answer, the log
+ * line and, if the caller sent them, the audit entries. Malformed values are ignored, as the specification requires.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -8,20 +8,19 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Correlation } from '../runner/operation.js'
 import { atCallEnd } from './outcome.js'
 
-/** An API key that was sent in the wrong header must not be logged. Repeated headers are joined by a comma. */
+/** Excludes API keys that were sent in the wrong header, which must not be logged. Commas join repeated headers. */
 const REQUEST_ID = /^(?!eaas_)[A-Za-z0-9._~+/=:@-]{1,64}$/
 /** Version 00; neither id may be all zeros. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/
 
 export interface Tracing {
-  /** Starts the span of a request, in the trace that the caller sent; undefined if no SDK is registered. */
+  /** Starts the span of a request, in the trace that the caller sent; undefined if no OpenTelemetry SDK is registered. */
   begin(request: FastifyRequest, sent: Trace | undefined): Trace | undefined
-  /** Runs a function in the context of the span. */
   within(request: FastifyRequest, work: () => void): void
   end(request: FastifyRequest, reply: FastifyReply): void
 }
 
-/** A trace, and a span in it: the call's own or, as the caller sent it, the caller's. `flags` are two hexadecimals. */
+/** A trace, and a span in it: the call's own, or the caller's in a trace that it sent. `flags` are two hexadecimal digits. */
 export type Trace = Record<'trace_id' | 'span_id' | 'flags', string>
 
 declare module 'fastify' {
@@ -30,12 +29,12 @@ declare module 'fastify' {
   }
 }
 
-/** The id of a request: the caller's if it sent one, otherwise a new one. */
+/** The id of a request: the caller's if valid, otherwise a new one. */
 export function requestId({ headers }: { headers: IncomingHttpHeaders }): string {
   return readRequestId(headers) ?? randomUUID()
 }
 
-/** Gives each request its trace, and tells the caller both ids. */
+/** Gives each request its trace, and sends the caller both ids. */
 export function correlate(app: FastifyInstance, tracing: Tracing | undefined): void {
   app.decorateRequest('trace', null)
   app.addHook('onRequest', (request, reply, done) => {

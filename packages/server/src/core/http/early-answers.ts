@@ -1,7 +1,7 @@
 /**
- * Answers that are sent before a request has arrived, or to what is no request. Afterwards the rest is read: a
- * connection that is closed at once would be reset, and a client that sends its whole body before it reads would never
- * see the answer.
+ * Answers that are sent before a request has arrived, or to bytes that are not a request. Then the rest is read:
+ * closing at once would reset the connection, and a client that sends its whole body before it reads would never see
+ * the answer.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
@@ -19,16 +19,16 @@ const PARSER_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['E_REQUEST_TIMEOUT', DETAILS.E_REQUEST_TIMEOUT.request],
 }
 
-/** Finds what is wrong with bytes that are not a request; undefined if the connection broke. */
+/** Describes what is wrong with bytes that are not a request; undefined if the connection broke. */
 export function findParserProblem({ code = '' }: NodeJS.ErrnoException): [ProblemCode, string] | undefined {
   const known = PARSER_ERRORS[code]
   if (known) return known
   return code.startsWith('HPE_') ? ['E_MALFORMED_REQUEST', 'not a valid HTTP request'] : undefined
 }
 
-/** Answers on the bare socket after the HTTP parser has failed, and closes it. */
+/** Answers on the bare socket after the HTTP parser has failed, and closes the socket. */
 export function sendParserError(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (socket.writableEnded) return // already answered: Node reports each further piece of what it could not parse
+  if (socket.writableEnded) return // already answered: Node reports each further piece that it cannot parse
   const problem = findParserProblem(error)
   if (!problem || !socket.writable) return void socket.destroy()
   const { status, title } = PROBLEMS[problem[0]]
@@ -40,7 +40,7 @@ export function sendParserError(error: NodeJS.ErrnoException, socket: Duplex): v
   discard(socket, socket) // until the client ends the connection
 }
 
-/** Closes a connection on which the HTTP parser has failed within a request that has its answer. */
+/** Closes a connection on which the HTTP parser has failed within a request that is already answered. */
 export function endWithoutAnswer(socket: Duplex): void {
   if (socket.writableEnded) return
   socket.end()
@@ -51,11 +51,11 @@ export function endWithoutAnswer(socket: Duplex): void {
 const MOST_BYTES = 16_777_216
 const MOST_MS = 10_000
 
-/** Discards the rest of a request; only once it has arrived, or is too much, may the connection be closed. */
+/** Discards the rest of a request. The connection closes only once the rest has arrived, or is too long. */
 export function linger(request: IncomingMessage): void {
   const { socket } = request
   let isLast = false
-  // Node calls it when the last answer has been sent.
+  // Node calls this once the last answer is sent.
   socket.destroySoon = () => {
     isLast = true
     socket.end()
@@ -68,12 +68,12 @@ export function linger(request: IncomingMessage): void {
   })
 }
 
-/** How fast discarded bytes are read, and how far ahead of that: collecting more garbage would delay other calls. */
+/** How fast discarded bytes are read, and how far ahead of that rate: more garbage would delay other calls. */
 const BYTES_A_MS = 65_536
 const AHEAD_MS = 4
 let discardedUntil = 0
 
-/** Discards what arrives, and destroys the socket after too much or too long. Returns what lifts the time limit. */
+/** Discards what arrives, and destroys the socket after too much or too long. Returns a function that lifts the time limit. */
 function discard(source: Readable, socket: Duplex): () => void {
   let left = MOST_BYTES
   const isOnePieceTooMany = createPieceCount()

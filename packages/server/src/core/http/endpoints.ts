@@ -1,4 +1,4 @@
-/** All routes of /v1, by resource: an operation is bound to each row of the contract (protocol/routes.ts). */
+/** All routes of /v1, by resource: binds an operation to each row of the contract (protocol/routes.ts). */
 import type { OperationId } from '@eaas/protocol'
 import { apiKeyRoutes } from '../api/api-keys.js'
 import { auditRoutes } from '../api/audit.js'
@@ -13,7 +13,7 @@ import { tenantRoutes } from '../api/tenant.js'
 
 const allKeyRoutes = { ...keyRoutes, ...rotationRoutes, ...destructionRoutes }
 
-/** The routes by resource: each is a chapter of the documentation. */
+/** Each resource is a chapter of the documentation. */
 export const RESOURCES: readonly { name: string; description: string; routes: readonly Route[] }[] = [
   { name: 'Keys', description: 'Keys, their versions and their states.', routes: Object.values(allKeyRoutes) },
   {
@@ -40,7 +40,7 @@ export const RESOURCES: readonly { name: string; description: string; routes: re
   { name: 'Tenant', description: 'The calling tenant, and its usage.', routes: Object.values(tenantRoutes) },
 ]
 
-// open-paths.ts serves `getHealth`. A row of the contract without an operation does not compile here.
+// open-paths.ts serves `getHealth`. Any other row of the contract without an operation fails to compile here.
 const BY_OPERATION_ID: Record<Exclude<OperationId, 'getHealth'>, Route> = {
   ...allKeyRoutes,
   ...envelopeModeRoutes,
@@ -51,5 +51,4 @@ const BY_OPERATION_ID: Record<Exclude<OperationId, 'getHealth'>, Route> = {
   ...tenantRoutes,
 }
 
-/** Every route of /v1. */
 export const ROUTES: readonly Route[] = Object.values(BY_OPERATION_ID)

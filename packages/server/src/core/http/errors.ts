@@ -1,13 +1,13 @@
 /**
  * Answers every error with a problem document: refusals, failures, the framework's errors, requests that match no
- * route, and unexpected errors without their cause.
+ * route, and unexpected errors, whose cause it does not show.
  */
 import { DETAILS, PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { findFailure, Refusal } from '../runner/refusal.js'
 import { noteFailure, noteRefusal, UNEXPECTED } from './outcome.js'
 
-/** The framework's errors that a caller can cause. Any other is a defect of the server: 500. */
+/** The framework's errors that a caller can cause. Any other is a defect of the server, and answered with 500. */
 const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body],
   FST_ERR_CTP_BODY_TOO_LARGE: ['E_BODY_TOO_LARGE', DETAILS.E_BODY_TOO_LARGE.body],
@@ -21,16 +21,15 @@ const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_ROUTE_METHOD_NOT_SUPPORTED: ['E_METHOD_NOT_ALLOWED', 'this method is not supported'],
 }
 
-/** How soon a call that found the server or its database busy may be repeated. */
+/** After how long a call that found the server or its database busy may be repeated. */
 const RETRY_AFTER_SECONDS = '1'
 
-/** Answers with the problem document of an error; logs an error that the caller did not cause. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error instanceof Refusal) {
     noteRefusal(request, error)
     return sendProblem(reply, error.code, error.message, error.caller.retryAfterSeconds)
   }
-  // The client is gone; but its broken connection must not be mistaken for the database's, nor for a refusal.
+  // The client is gone. Its broken connection must not be mistaken for the database's, or for a refusal.
   if (error === request.raw.errored) return writeProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive')
   const failure = findFailure(error)
   if (failure) {
@@ -55,10 +54,10 @@ function writeProblem(reply: FastifyReply, code: ProblemCode, detail: string, se
   if (seconds !== undefined) reply.header('retry-after', String(seconds))
   else if (status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   reply.code(status).header('x-request-id', reply.request.id).header('content-type', PROBLEM_CONTENT_TYPE)
-  return reply.send(Buffer.from(JSON.stringify(problemDocument(code, detail, seconds)))) // to text, a charset is added
+  return reply.send(Buffer.from(JSON.stringify(problemDocument(code, detail, seconds)))) // as text, it would get a charset
 }
 
-/** Answers for paths and methods without a route: 404 or 405. Call it before preflights and routes are registered. */
+/** Answers 404 or 405 where there is no route. Call it before preflights and routes are registered. */
 export function answerNotFound(app: FastifyInstance): void {
   const known: { pattern: RegExp; methods: string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {
@@ -67,12 +66,12 @@ export function answerNotFound(app: FastifyInstance): void {
     known.push({ pattern, methods: [method].flat() })
   })
   app.setNotFoundHandler((request, reply) => sendNotFound(request, reply))
-  // Before preflights are answered: otherwise every path would have them, and an invalid one an answer in plain text.
+  // Before preflights are answered: otherwise every path would have them, and an invalid one would get plain text.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.method === 'OPTIONS' && !isPreflight(request)) sendNotFound(request, reply)
     else done()
   })
-  // Before the body is read: otherwise a QUERY without a Content-Type would give the framework's own error.
+  // Before the body is read: otherwise a QUERY without a Content-Type would get the framework's own error.
   app.addHook('preParsing', (request, reply, payload, done) => {
     if (request.is404) sendNotFound(request, reply)
     else done(null, payload)

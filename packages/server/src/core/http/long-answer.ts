@@ -4,10 +4,10 @@ import type { FastifyReply } from 'fastify'
 import type { Paged } from '../api/pages.js'
 import { createStretches, ownTurn } from '../event-loop.js'
 
-/** A list with at least this many items is long: in server mode, fewer have 1.4 MB at most. */
+/** A list with at least this many items is long: in server mode, shorter ones have 1.4 MB at most. */
 const LONG_ITEMS = 16
-const PIECE_BYTES = 65_536 // that are sent at once
-/** Held for an answer that is read from the database while it is sent: two pages, and what waits for the client. */
+const PIECE_BYTES = 65_536 // sent at once
+/** Held for an answer that is read from the database while it is sent: two pages, and the bytes that wait for the client. */
 export const STREAMED_BYTES = 2_097_152
 
 export function isLong(answer: unknown): answer is object {
@@ -15,7 +15,7 @@ export function isLong(answer: unknown): answer is object {
   return Object.values(answer).some((member) => Array.isArray(member) && member.length >= LONG_ITEMS)
 }
 
-/** Answers with the headers and bytes of the framework. `hold` gets the length, and refuses it by throwing. */
+/** Answers with the headers and bytes of the framework. `hold` gets the length, and may throw to refuse it. */
 export async function sendLong(
   reply: FastifyReply,
   answer: object,
@@ -31,8 +31,8 @@ export async function sendLong(
 }
 
 /**
- * Answers with a list of several pages, which are read while it is sent: after a fault in the third or a later one, the
- * client only sees that the answer ends too soon. Returns an answer of one page instead of sending it.
+ * Answers with a list of several pages, which are read while it is sent. After a fault in the third or a later page,
+ * the client only sees that the answer ends too soon. Returns an answer of one page instead of sending it.
  */
 export async function sendPaged<Answer>(
   reply: FastifyReply,
@@ -55,7 +55,7 @@ export async function sendPaged<Answer>(
   }
   function* members(): Generator<[string, unknown]> {
     yield [name, counted()]
-    yield ['count', count] // known by then, because members are written in their order
+    yield ['count', count] // known by now, because members are written in their order
   }
   return sendJson(reply, writeJson(members()))
 }

@@ -1,4 +1,4 @@
-/** What needs no API key: the API's description, and the probes for a balancer or a supervisor. */
+/** Paths that need no API key: the API's description, and the probes for a balancer or a supervisor. */
 import { readFile } from 'node:fs/promises'
 import { ROUTES, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply } from 'fastify'
@@ -8,7 +8,7 @@ import type { HealthCheck } from '../api/health.js'
 const MAX_AGE_S = 3_600 // how long a client may keep the files, which change only with the server
 const JSON_TYPE = 'application/json'
 
-/** Serves the API's description. The build makes the files (docs/openapi); each is read at its first request. */
+/** The build makes the files (docs/openapi); each is read at its first request. */
 export function serveDocs(app: FastifyInstance, { operatorApi }: { operatorApi: boolean }): void {
   serveFile(app, '/openapi.json', 'openapi.json', JSON_TYPE)
   if (operatorApi) serveFile(app, '/admin/openapi.json', 'operators-openapi.json', JSON_TYPE)
@@ -33,7 +33,7 @@ async function readBuilt(name: string): Promise<Buffer> {
   }
 }
 
-/** Each page states its policy; only a header can forbid other pages to frame it. */
+/** Each page states its own policy, but only a header can forbid other pages to frame it. */
 export function policyOf(page: Buffer): string {
   const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(page.toString()) ?? []
   if (policy === undefined) throw new Error('a page has no content security policy')
@@ -45,8 +45,8 @@ export const READY_PATH = '/readyz'
 export const ALIVE = { status: 'alive' }
 
 /**
- * Serves the probes: GET /health and GET /readyz say whether calls would be served, and GET /livez whether the process
- * answers at all. A restart fixes no fault of the database, so /livez does not check it.
+ * Serves the probes. GET /health and GET /readyz say whether calls would be served. GET /livez says whether the process
+ * answers at all; it does not check the database, since a restart fixes no fault of it.
  */
 export function serveProbes(app: FastifyInstance, check: HealthCheck): void {
   const { path, alsoStatus } = ROUTES.getHealth

@@ -1,14 +1,14 @@
-/** The end of a call, whether or not its client waited for the answer, and the notes for its log line and metrics. */
+/** The end of a call, even if its client has left, and the notes for its log line and metrics. */
 import { PROBLEMS, type ProblemCode, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Refusal, RefusedCaller } from '../runner/refusal.js'
 
-/** What was refused in a call, by code; `code` is the answer's, if not only operations of a batch were refused. */
+/** The refusals in a call, by code; `code` is the answer's, unless only operations of a batch were refused. */
 export type Refusals = { code?: ProblemCode; counts: ReadonlyMap<ProblemCode, number>; caller: RefusedCaller }
 
 const refused = new WeakMap<FastifyRequest, Refusals>()
 
-/** Notes that a call is refused. The first note of a request counts; a failure of the server is no refusal. */
+/** Notes that a call is refused. The first note of a request counts; a failure of the server is not a refusal. */
 export function noteRefusal(
   request: FastifyRequest,
   { code, caller = {} }: Pick<Refusal, 'code'> & Partial<Pick<Refusal, 'caller'>>,
@@ -16,7 +16,7 @@ export function noteRefusal(
   if (isRefusal(code) && !refused.has(request)) refused.set(request, { code, counts: new Map([[code, 1]]), caller })
 }
 
-/** Notes which operations of a batch were refused: in its answer they are parts of a success. */
+/** Notes which operations of a batch were refused, since its answer as a whole is a success. */
 export function noteRefusedItems(request: FastifyRequest, { results }: wire.BatchResults): void {
   const counts = new Map<ProblemCode, number>()
   for (const { status, body } of results) {
@@ -29,14 +29,13 @@ export function noteRefusedItems(request: FastifyRequest, { results }: wire.Batc
 
 export const refusalsOf = (request: FastifyRequest): Refusals | undefined => refused.get(request)
 
-/** The log's message for an unexpected error. */
 export const UNEXPECTED = 'unexpected error'
 
 export type Failure = { error: unknown; msg: string }
 
 const failures = new WeakMap<FastifyRequest, Failure>()
 
-/** Records why a request failed, for its log line. If there are several errors, as in a batch, the first is logged. */
+/** Records why a request failed, for its log line. Of several errors, as in a batch, the first one is logged. */
 export function noteFailure(request: FastifyRequest, error: unknown, msg: string): void {
   if (!failures.has(request)) failures.set(request, { error, msg })
 }
@@ -49,7 +48,7 @@ function isRefusal(code: ProblemCode): boolean {
 
 declare module 'fastify' {
   interface FastifyReply {
-    /** `made` before it is sent. Not in a WeakSet, whose entries each garbage collection has to visit. */
+    /** `made` before it is sent. Not a WeakSet, because each garbage collection has to visit its entries. */
     answer: 'made' | 'sent' | null
   }
 }
@@ -59,7 +58,7 @@ type AtEnd = (request: FastifyRequest, reply: FastifyReply, isAnswered: boolean)
 
 const ofApplication = new WeakMap<FastifyInstance, AtEnd[]>()
 
-/** Runs a function when the answer of a call is sent or cut off, or made for a client that has left. */
+/** Runs a function when the answer of a call is sent or cut off, or is ready but its client has left. */
 export function atCallEnd(app: FastifyInstance, run: AtEnd): void {
   const before = ofApplication.get(app)
   if (before) before.push(run)
@@ -72,7 +71,7 @@ function watch(app: FastifyInstance, runs: AtEnd[]): AtEnd[] {
     const end = () => {
       for (const run of runs) run(request, reply, reply.answer === 'sent')
     }
-    const isFirst = reply.answer === null // an answer that cannot be read is followed by its error
+    const isFirst = reply.answer === null // an answer that cannot be read is followed by an answer with the error
     reply.answer = 'made'
     if (isFirst && reply.raw.destroyed) end()
     else if (isFirst) reply.raw.once('close', end)

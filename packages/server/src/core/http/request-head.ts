@@ -1,6 +1,6 @@
 /**
- * Reads a request's head: refuses one that a proxy in front may have read differently, and takes the caller's
- * credentials from one `Authorization: Bearer eaas_sk_…` header and the address.
+ * Reads a request's head. Refuses a head that a proxy in front may have read differently, and takes the address and the
+ * caller's credentials, from one `Authorization: Bearer eaas_sk_…` header.
  */
 import { isIP } from 'node:net'
 import { ON_BEHALF_OF_HEADER } from '@eaas/protocol'
@@ -13,12 +13,12 @@ import { sentIds } from './correlation.js'
 /** RFC 7235 section 2.1: the scheme is case-insensitive. */
 const SCHEME = /^bearer (.*)$/i
 
-/** Refuses two Host headers, since a proxy may use the other one, and codings of the body, which nothing decodes. */
+/** Refuses two Host headers, since a proxy may use the other one, and encoded bodies, since nothing decodes them. */
 export function refuseAmbiguousHeads(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     const fault = findFault(request)
     if (fault === undefined) return done()
-    reply.header('connection', 'close') // where the request ends may be ambiguous too
+    reply.header('connection', 'close') // a proxy may also see another end of the request
     done(new Refusal('E_MALFORMED_REQUEST', fault))
   })
 }
@@ -29,7 +29,7 @@ function findFault(request: FastifyRequest): string | undefined {
   return countHeader(request, 'host') > 1 ? 'Host: must be sent once' : undefined
 }
 
-/** Reads the credentials. The API key itself is not passed on. @throws Refusal E_UNAUTHORIZED */
+/** Reads the credentials, which do not include the API key itself. @throws Refusal E_UNAUTHORIZED */
 export function requestCredentials(services: Services, request: FastifyRequest, owner: ApiKeyOwner): Credentials {
   const { authorization = '' } = request.headers
   const [, apiKey] = SCHEME.exec(authorization) ?? []
@@ -40,14 +40,14 @@ export function requestCredentials(services: Services, request: FastifyRequest, 
     apiKey,
     owner,
     ip_address: clientAddress(request.ip),
-    on_behalf_of: request.headers[ON_BEHALF_OF_HEADER]?.toString(), // of several, joined by commas, none is accepted
+    on_behalf_of: request.headers[ON_BEHALF_OF_HEADER]?.toString(), // joined by commas if there are several, which is then refused
     correlation: sentIds(request.headers),
   })
 }
 
 /**
- * A caller's address in one form: `::ffff:10.0.0.1` is 10.0.0.1, without a zone id and the port that some proxies add.
- * Anything else, and a peer on a unix socket, is `unknown`, which is on no allow-list.
+ * A caller's address in one form: `::ffff:10.0.0.1` is 10.0.0.1, without a zone id, and without the port that some
+ * proxies add. Anything else, such as a peer on a unix socket, is `unknown`, which is on no allow-list.
  */
 export function clientAddress(address: string | undefined = ''): string {
   const [plain = ''] = withoutPort(address).split('%')
@@ -55,13 +55,13 @@ export function clientAddress(address: string | undefined = ''): string {
   return isIP(unmapped) === 0 ? 'unknown' : unmapped
 }
 
-// An IPv6 address with a port is in brackets: without them the two could not be separated.
+// An IPv6 address with a port is in brackets; without them, address and port could not be separated.
 function withoutPort(address: string): string {
   const [, v6, v4] = /^(?:\[([^[\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d{1,5})?$/.exec(address) ?? []
   return (v6 !== undefined && isIP(v6) === 6 ? v6 : v4) ?? address
 }
 
-/** Counts how often a header was sent, by its name in lower case: of some, Node silently keeps only the first. */
+/** Counts how often a header was sent, by its name in lower case. Node silently keeps only the first of some headers. */
 function countHeader(request: FastifyRequest, name: string): number {
   const { rawHeaders } = request.raw
   let count = 0

@@ -1,4 +1,4 @@
-/** Serves the table of routes: for each row, admission, then body and query by their schemas, then its operation. */
+/** Serves the table of routes: for each row, admission, then body and query by their schemas, then the operation. */
 import type { IncomingMessage } from 'node:http'
 import { DETAILS, foldUuid, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
@@ -15,8 +15,8 @@ import { requestCredentials } from './request-head.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    credentials: Credentials | null // who the caller says it is
-    admitted: Admitted | null // what is known of it once it is admitted
+    credentials: Credentials | null // who the caller claims to be
+    admitted: Admitted | null // null until the call is admitted
   }
 }
 
@@ -36,7 +36,7 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
   }
 }
 
-// Runs before the body is read, so that a caller without the right to call is refused, whatever the body is.
+// Runs before the body is read, so that a caller without permission is refused whatever the body is.
 async function admitCaller(services: Services, row: ServedRoute, request: FastifyRequest): Promise<void> {
   const identify = () => {
     request.credentials = requestCredentials(services, request, row.isOperators ? 'operator' : 'tenant')
@@ -48,8 +48,8 @@ async function admitCaller(services: Services, row: ServedRoute, request: Fastif
   beginHolding(request, admitted.holding)
 }
 
-// Refuses whatever the body is, and records the key that it names if it can be read. `envelope_only` may be
-// out of date, so this decides on the current state, because a refusal on record must be right.
+// Refuses whatever the body is, and records the key that it names if the body can be read. `envelope_only` may be
+// outdated, so this decides on the current state: a recorded refusal must be right.
 function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: ServedRoute) {
   return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
     const { credentials, admitted } = request
@@ -66,8 +66,8 @@ function refuseEnvelopeOnly(services: Services, { operationId, permissions, body
 const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
 
 /**
- * Makes the signal that is aborted when the client disconnects, one for all items of a batch. That of the framework is
- * not used: it follows the request, which Node closes as soon as its body is read.
+ * Makes the signal that is aborted when the client disconnects, one for all items of a batch. The framework's own
+ * signal follows the request, which Node closes as soon as the body is read.
  */
 function createSignal({ raw }: FastifyReply): () => AbortSignal {
   let signal: AbortSignal | undefined
@@ -99,8 +99,8 @@ async function answer(
     version,
     body,
     query: row.query && parse(row.query, request.query, DETAILS.E_VALIDATION.query),
-    // Not a getter: V8 gives each object literal that has one a hidden class of its own, and keeps that, with the whole
-    // request, until a full garbage collection.
+    // Not a getter: for each object literal with a getter, V8 makes a hidden class, and keeps that and the whole
+    // request until a full garbage collection.
     signal,
     onError: (error: unknown) => noteFailure(request, error, findFailure(error)?.log ?? UNEXPECTED),
   }
@@ -118,8 +118,8 @@ async function answer(
   reply.code(row.status).header('cache-control', 'no-store')
   if (row.contentType) reply.type(row.contentType)
   if (row.status === 204) return reply.send()
-  // A call that only reads is refused if there is no room for its answer. Any other call has been carried out by now,
-  // and there was room for its body.
+  // A call that only reads is refused if there is no room for its answer. Any other call is already carried out, and
+  // its body had room.
   const hold = row.method === 'GET' ? holding.take : holding.add
   const plain = value instanceof Paged ? await sendPaged(reply, value, hold) : value
   return plain !== reply && isLong(plain) ? sendLong(reply, plain, hold) : plain

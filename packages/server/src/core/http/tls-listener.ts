@@ -1,6 +1,6 @@
 /**
- * The server's own TLS. The files are read again while it runs: new connections get the new certificate, and open ones
- * stay, unless the authorities of clients change. If the new files cannot be used, the old certificate stays in use.
+ * The server's own TLS. Reads the files again while it runs: new connections get the new certificate, and open ones
+ * stay, unless the client authorities change. If the new files cannot be used, the old certificate stays in use.
  */
 import { constants, createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -12,21 +12,18 @@ import type { TlsSetting } from '../config.js'
 
 const HANDSHAKE_TIMEOUT_MS = 10_000
 
-/** Thrown when the files of TLS cannot be used. */
 export class TlsError extends Error {
   override readonly name = 'TlsError'
 }
 
 export interface TlsListener {
-  /** Makes a server; several share the certificate. */
   createServer(options: object, handler: RequestListener): Server
-  /** Reads the files again. Returns whether they changed. @throws TlsError; the certificate in use then stays */
+  /** Reads the files again; returns whether they changed. @throws TlsError; the certificate in use stays */
   reload(): boolean
-  /** When the certificate in use expires, in milliseconds since 1970, and whether the files cannot be used now. */
+  /** When the certificate in use expires, in milliseconds since 1970, and whether the current files cannot be used. */
   state(): { expiresAt: number; isStale: boolean }
 }
 
-/** What the files hold, checked. */
 interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' | 'minVersion' | 'secureOptions'> {
   cert: string
   key: string
@@ -34,7 +31,6 @@ interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' |
   expiresAt: number
 }
 
-/** @throws TlsError */
 export function createTlsListener(files: TlsSetting): TlsListener {
   const servers: Server[] = []
   const clients = createClientCertificates()
@@ -83,7 +79,7 @@ export function readTls({ certFile, keyFile, clientCaFile, minVersion }: TlsSett
     if (ends.every((end) => Date.parse(end) <= now))
       throw new TlsError(`each certificate in ${clientCaFile} (EAAS_TLS_CLIENT_CA_FILE) expired: ${ends.join(', ')}`)
   }
-  // A resumed session would show no certificate, and OpenSSL would not check the earlier one again.
+  // A resumed session would present no certificate, and OpenSSL would not check the earlier one again.
   const ofClients = ca === undefined ? {} : { ca, secureOptions: constants.SSL_OP_NO_TICKET }
   const material = { cert, key, ...ofClients, minVersion }
   attempt(() => createSecureContext(material), `TLS cannot be set up with ${certFile} and ${keyFile}`)
@@ -109,7 +105,7 @@ function readCertificates(variable: string, path: string, text: string): [X509Ce
   return [first, ...others]
 }
 
-// OpenSSL's own message says what is wrong with the file, and shows nothing of it.
+// OpenSSL's own message says what is wrong with the file, and quotes nothing of it.
 function attempt<T>(work: () => T, message: string): T {
   try {
     return work()
@@ -118,15 +114,15 @@ function attempt<T>(work: () => T, message: string): T {
   }
 }
 
-const GRACE_MS = 5_000 // how long the call, or the handshake, under way on a connection that ends may take
+const GRACE_MS = 5_000 // for the call, or the handshake, under way on a connection that ends
 const LOOK_MS = 10_000 // how often the clock is read: it may be set, and timers stop while a machine sleeps
 
-/** Emitted on the socket of a connection that is to take no more calls. */
+/** Emitted on the socket of a connection that may take no more calls. */
 export const WITHDRAWN = 'withdrawn'
 
 /**
- * Watches the connections of clients that show certificates: each ends when its certificate expires, and all of them
- * with `endAll`, when the authorities change. Such clients get no session to resume: each connection has a certificate.
+ * Watches the connections of clients with certificates. Each ends when its certificate expires, and `endAll` ends all of
+ * them when the authorities change. These clients get no session to resume, so each connection presents a certificate.
  */
 export function createClientCertificates({ now = Date.now, lookMs = LOOK_MS, graceMs = GRACE_MS } = {}) {
   const open = new Set<Socket>()
@@ -151,7 +147,7 @@ export function createClientCertificates({ now = Date.now, lookMs = LOOK_MS, gra
   }
   return {
     watch(server: Server) {
-      server.on('connection', add) // the connection below TLS: its handshake may still end with an earlier authority
+      server.on('connection', add) // the connection below TLS, since its handshake may still end with an earlier authority
       server.on('secureConnection', (socket: TLSSocket) => {
         add(socket)
         endAt(socket, findEnd(socket.getPeerCertificate(true)))
@@ -163,7 +159,7 @@ export function createClientCertificates({ now = Date.now, lookMs = LOOK_MS, gra
   }
 }
 
-/** When the first certificate of the chain expires: from then on a handshake with it fails. */
+/** When the first certificate of the chain expires, after which a handshake with it fails. */
 function findEnd(certificate: DetailedPeerCertificate): number {
   const { valid_to, issuerCertificate: issuer, fingerprint256 } = certificate
   const expiresAt = Date.parse(valid_to)

@@ -1,6 +1,6 @@
 /**
  * Carries out rotations that are due by a key's policy or by its wraps, and destructions whose waiting period is over.
- * Every process tries; the policy version ensures that one of them does it, once.
+ * Every process tries; because of the policy version, only one succeeds, once.
  */
 import { destroyKeyIfDue } from '../api/key-destruction.js'
 import { rotateKeyAfterWraps, rotateKeyIfDue } from '../api/key-rotation.js'
@@ -14,19 +14,19 @@ import { listWrappingKeys, type WrappingKey } from '../store/version-uses.js'
 const PAGE_KEYS = 500
 const DAY_MS = 86_400_000
 
-/** NIST SP 800-38D, 8.3: how often one key may seal with random ivs; the ivs of wraps are as good as these. */
+/** NIST SP 800-38D, 8.3: how often one key may seal with random ivs; those of wraps are as good as random. */
 const MOST_WRAPS = 2 ** 32
-/** More than a key wraps between two runs. Once this few wraps remain before the bound, the key wraps nothing. */
+/** More than a key wraps between two runs. Once only this many wraps remain, the key wraps nothing. */
 const MARGIN = 2 ** 28
 
 interface DueWorkOptions {
-  /** called for a key that failed, and is tried again next time; without it, the error is thrown */
+  /** called for a key that failed, which the next run tries again; by default the error is thrown */
   onError?: (error: unknown, key_id: string) => void
   /** ends the work after the current key */
   signal?: AbortSignal
 }
 
-/** Changes every key that is due by this clock and by the database's, once; returns how many it changed. */
+/** Changes every key that is due by both this clock and the database's, once; returns how many it changed. */
 export async function doDueWork(services: Services, options: DueWorkOptions = {}): Promise<number> {
   const now = new Date(Math.min(services.now(), await services.databaseNow())).toISOString()
   const listDue = (page: PageOf<DueKey>) => listDueKeys(services.sql, now, page)
@@ -36,8 +36,8 @@ export async function doDueWork(services: Services, options: DueWorkOptions = {}
 }
 
 /**
- * Rotates each key whose current version wrapped as many DEKs as `EAAS_ROTATE_AFTER_WRAPS` says, once; returns how many
- * it rotated. If a rotation fails until the KEK is nearly spent, the key wraps nothing more.
+ * Rotates each key whose current version has wrapped `EAAS_ROTATE_AFTER_WRAPS` DEKs, once; returns how many it rotated.
+ * If rotations of a key fail until its KEK is nearly spent, the key wraps nothing more.
  */
 export async function rotateAfterWraps(services: Services, options: DueWorkOptions = {}): Promise<number> {
   const since = new Date(services.now() - DAY_MS).toISOString().slice(0, 10)

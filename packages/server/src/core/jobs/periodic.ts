@@ -1,43 +1,40 @@
-/** Runs work periodically, one run at a time, until the server stops. A run that failed is repeated within minutes. */
+/** Runs work periodically, one run at a time, until the server stops. Repeats a failed run within minutes. */
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { Refusal } from '../runner/refusal.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 
-/** The first and the longest wait after a failed run, in milliseconds, unless the run itself took long. */
+/** In milliseconds, the first and the longest wait after a failed run, unless the run itself took long. */
 const RETRY_MS = 30_000
 const LONGEST_RETRY_MS = 16 * RETRY_MS
-/** Failed runs that take long take at most a tenth of the time. */
+/** Failed runs take at most a tenth of the time. */
 const PAUSE_FACTOR = 9
 
 export interface Periodic {
-  /** Resolves when the first run has ended, whether it failed or not. */
+  /** Resolves when the first run has ended, even if it failed. */
   firstRun: Promise<void>
-  /** Begins no further run and waits for the one that is under way. */
+  /** Begins no further run, and waits for the current one. */
   stop(): Promise<void>
 }
 
-/** Called with what a run could not do while it goes on: the run then counts as failed, unless this is a finding. */
+/** Reports an error without ending the run. The run then counts as failed, unless the error is a finding. */
 type Failed = (error: unknown) => void
 
-/** The same, which also logs the error with this message. */
+/** As `Failed`, and logs the error with this message. */
 export type Fail = (error: unknown, message: string, details?: object) => void
 
-/** One run of a job. */
 export type Run = { signal: AbortSignal; fail: Fail }
 
 type LogLine = { (details: object, message: string): void; (message: string): void }
-/** Where jobs write what they found. */
 export type Log = Record<'info' | 'warn' | 'error' | 'fatal', LogLine>
 
 export interface PeriodicOptions {
   intervalMs: number
-  /** the signal tells long work that the server is stopping */
   work: (signal: AbortSignal, failed: Failed) => Promise<void>
-  /** called with the error of a run; the next run takes place nevertheless */
+  /** called with the error of a failed run; the next run takes place nevertheless */
   onError: (error: unknown) => void
-  /** called after each run with why it failed first; undefined if it did not */
+  /** called after each run with its first failure; undefined if there was none */
   onRun?: (failure: unknown) => void
-  /** what the first run waits for, but no longer than one interval; it begins at once by default */
+  /** the first run waits for this, at most one interval; by default it begins at once */
   after?: Promise<void>
 }
 
@@ -87,7 +84,7 @@ function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): num
   return Math.max(Math.min(RETRY_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
 }
 
-/** Whether an error says something about the data: trying again does not help, an operator must act. */
+/** Whether an error is about the data: another try does not help, an operator must act. */
 function isFinding(error: unknown): boolean {
   return error instanceof Refusal || error instanceof TamperedRowError || error instanceof ChainAlarmError
 }

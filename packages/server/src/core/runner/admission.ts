@@ -1,9 +1,9 @@
 /**
- * Decides whether a call is admitted. The checks, in order; those of the operation itself follow.
+ * Decides whether a call is admitted. The checks in order, before those of the operation itself:
  *
- * Before the body is read, by `admitCall`:
- * 1. the API key is well formed, which names its tenant;
- * 2. it is one of that tenant, neither revoked nor expired: each failure gives the same refusal after the same time;
+ * Before the body is read, `admitCall` checks that
+ * 1. the API key, which names its tenant, is well formed;
+ * 2. it belongs to that tenant and is neither revoked nor expired; every failure gets one refusal, after the same time;
  * 3. the address is on the API key's list;
  * 4. the tenant is neither suspended nor moved elsewhere;
  * 5. the API key has the permissions of the call;
@@ -11,9 +11,9 @@
  * 7. there is room for the operations of a batch (work-gate.ts).
  * While the body arrives, and while a long answer is read: 8. there is room for it (work-gate.ts).
  *
- * With the body, by `performAdmitted`:
+ * With the body, `performAdmitted` checks that
  * 9. there is time for the operations of a batch (work-gate.ts), or a turn for blind hashes (blind-hashing.ts);
- * 10. 2 to 5 hold on the state that the operation decides on: only a refusal on the current state counts;
+ * 10. 2 to 5 hold on the state on which the operation decides: only a refusal on the current state counts;
  * 11. server mode is open to the tenant; a refusal of it is committed as an entry before the caller gets it.
  *
  * The committer checks that the tenant has no alarm, and that the queue and the tenant's quota have room.
@@ -41,17 +41,17 @@ import type { TenantState } from './tenant-state.js'
 import { whenAdmitted } from './work-gate.js'
 
 /**
- * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, so that the time does not tell an
- * unknown tenant, an unknown API key and a revoked one apart.
+ * How long the refusal of an API key takes, in milliseconds. Longer than the look-ups, so that the time does not
+ * distinguish an unknown tenant, an unknown API key and a revoked one.
  */
 const REFUSAL_MS = 20
 
 export interface Credentials {
   tenant_id: string
-  /** HMACs of the API key under the peppers, in the order to search for them */
+  /** HMACs of the API key under the peppers, in the order in which to search for them */
   digests: readonly Digest[]
   ip_address: string
-  /** the end user that the caller says it acts for, which requires a permission of its own */
+  /** the end user for whom the caller says it acts, which requires a permission of its own */
   on_behalf_of: string | undefined
   correlation?: Correlation | undefined
 }
@@ -60,7 +60,7 @@ type Access = { credentials: Credentials; permissions: readonly HeldPermission[]
 
 export interface Admitted {
   api_key_id: string
-  /** whether the tenant was envelope-only when its state was last read; that may have changed since */
+  /** whether the tenant was envelope-only when its state was last read; may be outdated */
   envelope_only: boolean
 }
 
@@ -79,14 +79,13 @@ export async function admitCall(
   const { tenant_id, on_behalf_of } = credentials
   if (on_behalf_of !== undefined && !isOnBehalfOf(on_behalf_of))
     throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.onBehalfOf, { api_key_id })
-  if (isBatch) services.gate.assertRoom(tenant_id) // before a large body is read for nothing
+  if (isBatch) services.gate.assertRoom(tenant_id) // before a large body is read in vain
   return { ...admitted, holding: services.hold(tenant_id, api_key_id) }
 }
 
 interface AdmittedCall extends Access {
-  /** how many operations it has, if it is a batch */
   operations?: number | undefined
-  /** whose turn the call waits for, if it evaluates blind hashes */
+  /** for a call that evaluates blind hashes: whose turn it waits for */
   hashing?: { cost: number; api_key_id: string; signal: AbortSignal | undefined } | undefined
   serverMode?: ServerModeCall | undefined
 }
@@ -106,10 +105,9 @@ export function performAdmitted<Answer>(
   return operations === undefined ? perform() : whenAdmitted(services.gate, { tenant_id, operations }, perform)
 }
 
-/** Whose API key a call needs: a tenant's, or an operator's, which belongs to the installation. */
 export type ApiKeyOwner = 'tenant' | 'operator'
 
-/** @throws Refusal E_UNAUTHORIZED if the text is not an API key of this kind */
+/** @throws Refusal E_UNAUTHORIZED if the text is not an API key of this owner */
 export function readCredentials(
   { peppers }: Pick<Services, 'peppers'>,
   { apiKey, owner, ...rest }: Omit<Credentials, 'tenant_id' | 'digests'> & { apiKey: string; owner: ApiKeyOwner },
@@ -136,11 +134,11 @@ const whoCalls: Operation<Admitted> = ({ state, caller: { actor } }) => ({
   release: () => ({ api_key_id: actor, envelope_only: state.tenant.envelope_only }),
 })
 
-/** Undefined if the state of the tenant is not loaded or would refuse: the current one then decides. */
+/** Undefined if the tenant's state is not loaded or would refuse; the current state then decides. */
 function admitOnCached({ states, committer }: Services, access: Access): Admitted | undefined {
   const state = states.find(access.credentials.tenant_id)
   if (!state || state instanceof Promise) return undefined
-  // An API key whose digest is under the other pepper is found on the current state.
+  // Misses an API key whose digest is under the other pepper; the current state finds it.
   const found = state.findApiKey(access.credentials.digests[0]?.digest ?? '')
   if (!found || found instanceof Promise) return undefined
   try {
@@ -174,7 +172,7 @@ async function findByDigest(state: TenantState, digests: readonly Digest[]): Pro
   return undefined
 }
 
-/** Steps 2 to 5. @throws Refusal as `admitCall`, without E_VALIDATION */
+/** Checks 2 to 5. @throws Refusal as `admitCall`, except E_VALIDATION */
 function assertAdmitted(
   apiKey: ApiKeyRow | undefined,
   { state, access, now }: { state: TenantState; access: Access; now: number },
@@ -216,7 +214,7 @@ export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly HeldP
 
 /**
  * Whether an address is on an allow-list. `::ffff:10.0.0.1` counts as 10.0.0.1, also in a list. An IPv4 address matches
- * IPv4 ranges only: Node's BlockList alone would also find it in `::/0`, by which a user means IPv6.
+ * only IPv4 ranges: Node's BlockList alone would also find it in `::/0`, by which a user means IPv6.
  */
 export function isAllowed(list: readonly string[], address: string): boolean {
   if (isIP(address) === 0) return false
@@ -224,7 +222,7 @@ export function isAllowed(list: readonly string[], address: string): boolean {
   return (isIPv4(address) ? ipv4 : ipv6).check(address, familyOf(address))
 }
 
-// An allow-list is parsed once while its API key is cached.
+// Parses an allow-list once while its API key is cached.
 const parsed = new WeakMap<readonly string[], Record<'ipv4' | 'ipv6', BlockList>>()
 
 function parseList(list: readonly string[]): Record<'ipv4' | 'ipv6', BlockList> {
@@ -254,12 +252,11 @@ function familyOf(address: string): 'ipv4' | 'ipv6' {
 
 type ServerModeCall = { operation: string; body: unknown }
 
-/** Refuses server mode on record to tenants that are envelope-only. */
 export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {
   return (context) => (context.state.tenant.envelope_only ? refuseServerMode(call)(context) : operation(context))
 }
 
-/** With the key that the body names. @throws Refusal E_ENVELOPE_ONLY once the entry is committed */
+/** Records the key that the body names. @throws Refusal E_ENVELOPE_ONLY once the entry is committed */
 export function refuseServerMode({ operation, body }: ServerModeCall): Operation<never> {
   return async ({ state }) => ({
     entries: [{ action: 'envelope_only.refused', ...(await findNamedKey(state, body)), metadata: { operation } }],
@@ -269,7 +266,7 @@ export function refuseServerMode({ operation, body }: ServerModeCall): Operation
   })
 }
 
-// A version that the key lacks is not recorded: the current one would have been used.
+// Does not record a version that the key lacks, as the call would have used the current one.
 async function findNamedKey(
   state: TenantState,
   body: unknown,

@@ -1,7 +1,7 @@
 /**
- * Has blind hashes evaluated in turns of the tenants, because an element costs some forty times what a hash does. A
- * call waits for its turn before anything is decided, so one that is refused or given up has used nothing,
- * and a right that was taken away meanwhile is missed.
+ * Evaluates blind hashes in turns of the tenants, because an element costs some forty times as much as a hash. A call
+ * waits for its turn before anything is decided. So a call that is refused or given up has used nothing, and a call
+ * whose rights were revoked while it waited is refused.
  */
 import type { KeyObject } from 'node:crypto'
 import { DETAILS, MAX_BLINDED_ELEMENTS } from '@eaas/protocol'
@@ -10,13 +10,13 @@ import type { BlindHashResult, BlindHashTask } from '../crypto/blind-hash.js'
 import { Refusal } from './refusal.js'
 import { createWorkGate, whenAdmitted } from './work-gate.js'
 
-/** What a call costs, in elements: besides its own, its keys and its proof (blind-hash.md 4). */
+/** The cost of a call in elements: its own elements, its keys and its proof (blind-hash.md 4). */
 export const costOfElements = (elements: number): number => elements + 4
 /** The cost of a turn: that of the largest call, some 0.4 seconds. */
 export const COST_OF_TURN = costOfElements(MAX_BLINDED_ELEMENTS)
-/** The cost of what one API key may have wait or be evaluated in a process: that of six of the largest calls. */
+/** The limit for the calls of one API key that wait or run in a process: the cost of six of the largest calls. */
 const COST_OF_API_KEY = 6 * COST_OF_TURN
-/** Whose turn it is; `signal` is aborted when it is not waited for any more. */
+/** Whose turn it is; `signal` is aborted when the caller no longer waits. */
 type Caller = { tenant_id: string; api_key_id: string; signal: AbortSignal | undefined }
 
 export type RunBlindHash = (task: BlindHashTask) => Promise<BlindHashResult>
@@ -57,7 +57,7 @@ export function createBlindHashing(run: RunBlindHash) {
         throw new Refusal('E_UNAVAILABLE', DETAILS.E_UNAVAILABLE.busy, { retryAfterSeconds })
       }
     },
-    /** To be called in a turn. @throws Refusal E_VALIDATION for an element that is none */
+    /** Call it in a turn. @throws Refusal E_VALIDATION for an invalid element */
     async evaluate(hashKey: KeyObject, elements: readonly string[]) {
       const result = await run({ hashKey, elements })
       if (result.wrong === undefined) return result

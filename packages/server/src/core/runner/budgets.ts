@@ -1,6 +1,6 @@
 /**
- * The budgets of API keys. How much a call opens and hashes is known once its operation has decided, and is then taken
- * before anything is committed; another decision refuses what they do not leave.
+ * The budgets of API keys. Once an operation has decided, its uses are known, and are taken from the budgets before
+ * anything is committed. If the budgets leave less, the operation decides again, on what they left.
  */
 import {
   BUDGET_KINDS,
@@ -22,11 +22,10 @@ import type { Queryable, Sql } from '../store/db.js'
 import type { Context, Decision, EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 
-/** A window that is used up. */
 interface Over {
   window: BudgetWindow
   limit: number
-  /** undefined if the API key expires instead */
+  /** undefined if the API key expires when it is over its budget */
   retryAfterSeconds: number | undefined
 }
 
@@ -38,18 +37,18 @@ export const UNLIMITED: Readonly<Allowances> = {
   hash: { left: Number.POSITIVE_INFINITY },
 }
 
-/** What was taken for a call. Whatever a decision needs beyond this is taken before that decision counts. */
+/** The uses that were taken for a call. Any that a decision needs beyond them are taken before that decision counts. */
 interface Taken {
-  /** the budgets it was taken from: if the API key gets others meanwhile, counting begins again */
+  /** the budgets from which they were taken: if the API key's budgets change, counting begins again */
   budgets: string
   counts: Readonly<Record<BudgetKind, number>>
   /** the windows that granted less than was requested */
   overs: Readonly<Partial<Record<BudgetKind, Over>>>
-  /** the windows that this call was the first to exceed: each gets an entry */
+  /** the windows that this call was the first to exceed, each of which gets an entry */
   exceeded: readonly Exceeded[]
 }
 
-/** @throws Refusal E_BUDGET if a budget leaves less than that many uses */
+/** @throws Refusal E_BUDGET if a budget leaves fewer than `uses` */
 export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind, uses = 1): void {
   const { left, over } = allowances[kind]
   if (left >= uses || !over) return
@@ -59,10 +58,9 @@ export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind,
   throw new Refusal('E_BUDGET', detail, expires ? {} : { retryAfterSeconds })
 }
 
-/** What a decision counts that hashes one value, or confirms a guess as a hash does. */
+/** Counted for a decision that hashes one value, or confirms a guess as a hash does. */
 export const ONE_HASH: NonNullable<Decision<unknown>['unrecorded']> = new Map([['hash', 1]])
 
-/** Subtracts what a decision of a batch needs from what is left for the next ones. */
 export function spend(allowances: Allowances, made: Decision<unknown>): void {
   for (const kind of BUDGET_KINDS) allowances[kind].left -= countUses(made, kind)
 }
@@ -79,9 +77,9 @@ function hasBudgets(apiKey: ApiKeyRow | undefined): apiKey is BudgetedApiKey {
 }
 
 /**
- * Takes what a decision needs beyond what was taken for its call; undefined if that is nothing. No other process can
- * take the same uses, and a call that fails afterwards has used them. The first call that exceeds a window gets an
- * entry for it; if the API key then expires, that is the first call whose entry is committed.
+ * Takes the uses that a decision needs beyond those taken for its call; returns undefined if it needs none. No other
+ * process can take the same uses, and a call that fails afterwards does not return them. The first call that exceeds a
+ * window gets an entry for it. If the API key then expires, the first one is the first call whose entry is committed.
  */
 export type TakeUses = (
   sql: Queryable,
@@ -106,7 +104,7 @@ export function createTakeUses(pool: Sql): TakeUses {
       if (!budget || calls <= 0) continue
       const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
       const request = { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks: when_over !== 'expire' }
-      // Given a transaction, which holds the head's lock, no other connection may be awaited.
+      // A given transaction holds the head's lock, during which no other connection may be awaited.
       const use = await (sql === pool ? countTogether(apiKey, request) : countBudgetUse(sql, request))
       taken = addUse(taken ?? before, use, request)
     }
@@ -114,14 +112,13 @@ export function createTakeUses(pool: Sql): TakeUses {
   }
 }
 
-/** More than is ever counted. */
 const UNBOUNDED = 10 ** 15
 
 type Together = { calls: number; use: Promise<BudgetUse> }
 
 /**
- * Runs one statement at a time for each API key, so that none takes all connections; the next one counts all requests
- * that arrive meanwhile. If one fails, those behind it fail too rather than wait for a database that does not answer.
+ * Runs one statement at a time for each API key, so that none takes all connections. Meanwhile requests gather, and the
+ * next statement counts them together. If one fails, those behind it fail too, instead of waiting for a silent database.
  */
 function createCommonCount(sql: Sql): (apiKey: BudgetedApiKey, request: BudgetRequest) => Promise<BudgetUse> {
   const lines = new Map<string, Promise<unknown>>()
@@ -152,7 +149,7 @@ function createCommonCount(sql: Sql): (apiKey: BudgetedApiKey, request: BudgetRe
   }
 }
 
-/** What a request gets of a common grant: as much as if the requests had been counted one by one. */
+/** The share of a request in a common grant: as much as if the requests had been counted one by one. */
 export function shareOf(
   use: BudgetUse,
   { calls, marks }: Pick<BudgetRequest, 'calls' | 'marks'>,
@@ -160,7 +157,7 @@ export function shareOf(
 ): BudgetUse {
   const granted_by_minute = clamp(use.granted_by_minute - before, calls)
   const granted = clamp(use.granted - before, granted_by_minute)
-  // Of the requests that a window did not grant in full, only the first marks it as exceeded.
+  // Of the requests that a window did not grant in full, only the first one marks the window as exceeded.
   const isFirst = (grantedToAll: number) => !marks || before <= grantedToAll
   return {
     ...use,
@@ -180,7 +177,7 @@ function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day
   const exceeded: Exceeded[] = []
   if (use.is_minute_first) exceeded.push({ kind, window: 'minute', limit: per_minute })
   if (use.is_day_first) exceeded.push({ kind, window: 'day', limit: per_day })
-  // The next minute renews nothing where the day is used up as well.
+  // If the day is used up as well, the next minute renews nothing.
   const isDay = use.granted < use.granted_by_minute || use.is_day_used_up
   const window = isDay ? 'day' : 'minute'
   const limit = isDay ? per_day : per_minute
@@ -194,9 +191,9 @@ function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day
   }
 }
 
-/** If the budgets do not cover a decision, it is made again with what they left. */
+/** If the budgets do not cover a decision, makes it again with what they left. */
 export function withinBudget<Answer>(operation: Operation<Answer>): Operation<Answer> {
-  /** what was taken, by where it was counted: a transaction may be rolled back */
+  /** by where it was counted, since a transaction may be rolled back */
   let taken: Map<Queryable, Taken> | undefined
   return (context) => {
     const { apiKey } = context.caller
@@ -264,7 +261,7 @@ async function decideOnTaken<Answer>(
   }
 }
 
-/** Has the server let the API key expire, in this transaction, if its budgets demand that when they are exceeded. */
+/** Makes the server expire the API key in this transaction, if its budgets say so and this call was first to exceed one. */
 async function withExpiry<Answer>(
   made: Decision<Answer>,
   context: Context,

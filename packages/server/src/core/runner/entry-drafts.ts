@@ -1,4 +1,4 @@
-/** The entries of a decision as they are chained: who acted, and the metadata as canonical JSON. */
+/** The entries of a decision before they are chained: the actor, and the metadata as canonical JSON. */
 import type { EntryDraft } from '../audit/formats/chain.js'
 import { MAX_METADATA } from '../store/audit.js'
 import type { Caller, EntryNote } from './operation.js'
@@ -30,7 +30,7 @@ function metadataText({ metadata }: EntryNote, { on_behalf_of, correlation }: Ca
   return all === undefined ? null : canonicalJson(all)
 }
 
-// The metadata of most entries is sorted already, and sorting it again would add to the cost of each call.
+// Most metadata is already sorted, and sorting it again would add to the cost of each call.
 function isSorted(metadata: object): boolean {
   let before = ''
   for (const name in metadata) {
@@ -40,7 +40,7 @@ function isSorted(metadata: object): boolean {
   return true
 }
 
-/** Of one code unit of a string. */
+/** For one UTF-16 code unit of a string. */
 const MAX_UTF8_BYTES = 3
 
 /** RFC 8785 for flat objects. */
@@ -53,7 +53,7 @@ function canonicalJson(metadata: Metadata): string {
   return text
 }
 
-/** The values of changed columns, and under `<name>_before` those that they replace. */
+/** The new values of changed columns, and the old ones under `<name>_before`. */
 export function recordChanges<Row extends object>(before: Row, changes: Partial<Row>): Metadata {
   const values: Metadata = {}
   for (const name of Object.keys(changes) as (keyof Row & string)[]) {

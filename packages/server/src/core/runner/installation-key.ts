@@ -1,6 +1,6 @@
 /**
  * The key that signs for the installation, which a rotation of the store key replaces while processes run, and the keys
- * before it: the logs have the statements about them (key-change.md of `@eaas/audit`).
+ * before it. The statements that lead from one to the next are in the logs (key-change.md of `@eaas/audit`).
  */
 import {
   CheckpointError,
@@ -36,7 +36,6 @@ export class InstallationKey implements SigningKey {
     this.#opened = opened
   }
 
-  /** @throws OpenError, UnknownStoreKeyError */
   static async open(sql: Queryable, storeKeys: StoreKeys, row: Sealed): Promise<InstallationKey> {
     return new InstallationKey(await openKey(sql, storeKeys, row))
   }
@@ -45,12 +44,11 @@ export class InstallationKey implements SigningKey {
     return this.#opened.key.publicKey
   }
 
-  /** All keys that ever signed for the installation, in written form; the last is the current one. */
+  /** All keys that ever signed for the installation, in written form; the current one is last. */
   get publicKeys(): readonly [string, ...string[]] {
     return this.#opened.publicKeys
   }
 
-  /** The statements that lead from the first of them to the current one. */
   get changes(): readonly string[] {
     return this.#opened.changes
   }
@@ -59,12 +57,12 @@ export class InstallationKey implements SigningKey {
     return this.#opened.key.sign(message)
   }
 
-  /** The key as it is now, which no rotation replaces: all signatures of one file must be by one key. */
+  /** A copy of the current key that follows no rotation: all signatures of one file must be by one key. */
   current(): InstallationKey {
     return new InstallationKey(this.#opened)
   }
 
-  /** Switches to the key that the database has now. @throws OpenError, UnknownStoreKeyError; the key stays then */
+  /** Switches to the key that is now in the database. @throws OpenError, UnknownStoreKeyError; the key then stays */
   async follow(sql: Queryable, storeKeys: StoreKeys): Promise<void> {
     const row = await findInstance(sql)
     if (row && !equalBytes(row.wrapped_signing_key, this.#opened.sealed)) {
@@ -78,11 +76,11 @@ async function openKey(sql: Queryable, storeKeys: StoreKeys, { wrapped_signing_k
   const changes: string[] = []
   let first = encodePublicKey(key)
   const publicKeys: [string, ...string[]] = [first]
-  // Newest first: if the row was read before a rotation, the last statement leads to a later key.
+  // Newest first. If the row was read before a rotation, the newest statements lead to later keys, and are skipped.
   for (const metadata of (await listKeyChanges(sql)).toReversed()) {
     const note = String(Object(readJson(metadata)).key_change)
     const change = findKeyChange(note)
-    if (change?.to !== first) continue // it does not verify, which verifying the installation's log reports
+    if (change?.to !== first) continue // it does not verify, which a verification of the installation's log reports
     changes.unshift(note)
     publicKeys.unshift(change.from)
     first = change.from
@@ -90,7 +88,7 @@ async function openKey(sql: Queryable, storeKeys: StoreKeys, { wrapped_signing_k
   return { key, sealed, publicKeys, changes }
 }
 
-/** Switches to the installation's secrets that the database has now. @throws OpenError, UnknownStoreKeyError */
+/** Switches to the installation's secrets that are now in the database. @throws OpenError, UnknownStoreKeyError */
 export async function followInstallation(
   services: Pick<Services, 'sql' | 'storeKeys' | 'signingKey' | 'peppers' | 'installationKey'>,
 ): Promise<void> {
@@ -100,12 +98,12 @@ export async function followInstallation(
   await followAuditKey(sql, services.installationKey)
 }
 
-/** More than the arrivals of a tenant have. */
+/** More than any tenant has. */
 const MOST_ARRIVAL_ENTRIES = 10_000
 
 /**
- * The statements that lead from the first key that signed a tenant's log, in another installation too, to the one that
- * signs it here (key-change.md 4). Nothing but their own signatures authenticates them.
+ * The statements that lead from the first key that signed a tenant's log, which may be that of another installation, to
+ * the key that signs it here (key-change.md 4). Only their own signatures authenticate them.
  */
 export async function listKeyChangesOf(
   sql: Queryable,
@@ -128,7 +126,7 @@ export async function listKeyChangesOf(
   return since === -1 ? carried : [...carried, ...changes.slice(since)]
 }
 
-/** The keys that may have signed a tenant's log: the installation's, and those before it arrived here. */
+/** The keys that may have signed a tenant's log: the installation's, and the earlier ones that it arrived with. */
 export async function listSignersOf(
   services: Pick<Services, 'sql' | 'signingKey'>,
   tenant_id: string,
@@ -136,10 +134,10 @@ export async function listSignersOf(
   const { publicKeys } = services.signingKey
   try {
     const carried = listKeys(followKeyChanges(await listKeyChangesOf(services.sql, services, tenant_id)))
-    // Only a statement that a key of this installation signed too vouches for the keys before it.
+    // Only a statement that a key of this installation also signed vouches for the keys before it.
     return carried.at(-1) === publicKeys.at(-1) ? [...new Set([...carried, ...publicKeys])] : publicKeys
   } catch (error) {
-    if (error instanceof CheckpointError) return publicKeys // somebody edited the entry, which a verification names
+    if (error instanceof CheckpointError) return publicKeys // somebody edited the entry, which a verification reports
     throw error
   }
 }

@@ -12,10 +12,10 @@ import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../st
 import { findPutBack } from '../store/newest-entry.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 
-/** Versions that are read at once: few enough that the driver parses them in about a millisecond. */
+/** How many versions to read at once: so few that the driver parses them in about a millisecond. */
 const PAGE_VERSIONS = 200
 
-/** One version of a key; `kek` is undefined once it is destroyed. */
+/** A version of a key; `kek` is undefined once it is destroyed. */
 export type OpenKeyVersion = { row: KeyVersionRow; kek: KeyObject | undefined; aad: Uint8Array }
 
 export interface OpenKey {
@@ -32,7 +32,7 @@ export function nameVersion({ key_id, current_version }: Pick<KeyRow, 'key_id' |
 export type KeySource = { sql: Queryable; storeKeys: StoreKeys; rowKey: KeyObject; tenant_id: string }
 
 /**
- * `written` is the entry of the key's row if this transaction wrote it: the log does not have that yet.
+ * `written` is the entry of the key's row if this transaction wrote it, since the log does not have that entry yet.
  * @throws TamperedRowError
  */
 export async function loadKey(source: KeySource, key_id: string, written?: number): Promise<OpenKey | undefined> {
@@ -42,7 +42,7 @@ export async function loadKey(source: KeySource, key_id: string, written?: numbe
     const versions = await loadVersions(source, row)
     if (areVersionsOf(row, versions))
       return { row, versions: byNumber(versions), hashKey: openHashKey(source.storeKeys, row) }
-    // The key may have changed between the two reads. Otherwise a version was changed outside the server.
+    // If the key did not change between the two reads, a version was changed outside the server.
     const again = await findRow(source, key_id, written)
     if (again?.entry_id === row.entry_id) {
       throw new TamperedRowError(
@@ -77,7 +77,7 @@ async function loadVersions({ sql, storeKeys, rowKey }: KeySource, row: KeyRow):
   return versions
 }
 
-/** Opens a key from the rows of all of its versions, or an already open key from those that changed. */
+/** Opens a key from the rows of all its versions, or updates an open key from those that changed. */
 export function openKey(
   storeKeys: StoreKeys,
   { row, versions, known }: { row: KeyRow; versions: readonly KeyVersionRow[]; known?: OpenKey | undefined },
@@ -117,7 +117,7 @@ function openOwn(
   { sealed, known }: { sealed: Uint8Array | null; known: KeyObject | undefined },
 ): KeyObject | undefined {
   if (sealed === null) return undefined
-  if (known) return known // the row may hold it sealed under a store key that is gone
+  if (known) return known // the seal in the row may be under a store key that is gone
   try {
     return openSecret(storeKeys, binding, sealed)
   } catch (error) {
@@ -127,8 +127,8 @@ function openOwn(
   }
 }
 
-// A hidden version would escape destruction. Each is written once in each of its states, and its key says in which one
-// it is: so an older row of a version is recognized without the log.
+// A hidden version would escape destruction. Each version is written once for each of its states, and the row of the
+// key says in which state it is. So an older row of a version is recognized without the log.
 function areVersionsOf(key: KeyRow, versions: readonly OpenKeyVersion[]): boolean {
   return (
     versions.length === key.current_version &&

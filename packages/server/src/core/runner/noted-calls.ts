@@ -1,6 +1,6 @@
 /**
- * What calls leave behind apart from entries: when API keys were used, and how many calls have no entry. It is noted in
- * memory and written periodically; what could not be written is kept for the next time.
+ * Records of calls apart from entries: when API keys were used, and how many calls have no entry. They are noted in
+ * memory and written periodically; if that fails, they are kept for the next time.
  */
 import type { UnrecordedKind } from '@eaas/protocol'
 import { type ApiKeyRow, noteUses } from '../store/api-keys.js'
@@ -9,12 +9,11 @@ import { addUnrecordedCalls, type UnrecordedCount } from '../store/unrecorded-ca
 
 export type ApiKeyUses = ReturnType<typeof createApiKeyUses>
 
-/** A recorded use that is further in the future than this was written by a wrong clock. */
+/** A recorded use that is further in the future comes from a wrong clock. */
 const IMPLAUSIBLE_MS = 86_400_000
 
 /** All times are in milliseconds since 1970. */
 export function createApiKeyUses(sql: Sql, now: () => number) {
-  /** by tenant: when each API key was last used */
   let noted = new Map<string, Map<string, number>>()
 
   function note({ tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, usedAt: number): void {
@@ -43,14 +42,13 @@ export function createApiKeyUses(sql: Sql, now: () => number) {
 }
 
 const MAX_WRITTEN = 1_000
-/** Addresses of an API key counted apart on a day; the rest are counted together, so they cannot fill the table. */
+/** How many addresses of an API key are counted separately on a day. The rest share one count, so they cannot fill the table. */
 const MOST_ADDRESSES = 32
 
 type CountedCaller = Pick<UnrecordedCount, 'tenant_id' | 'api_key_id' | 'ip_address'>
 
 export type UnrecordedCalls = ReturnType<typeof createUnrecordedCalls>
 
-/** Counts calls by API key, address and day; `observe` is called with what is counted. */
 export function createUnrecordedCalls(sql: Sql, observe?: (kind: UnrecordedKind, calls: number) => void) {
   let counts = new Map<string, UnrecordedCount>()
   const countedAddress = createAddressLimit()
@@ -69,7 +67,7 @@ export function createUnrecordedCalls(sql: Sql, observe?: (kind: UnrecordedKind,
       const day = new Date(now).toISOString().slice(0, 10)
       add({ tenant_id, api_key_id, day, kind, ip_address: countedAddress(day, api_key_id, ip_address), calls })
     },
-    /** If only the database's answer was lost, what was written is counted twice. */
+    /** If only the database's answer is lost, the written counts are added again. */
     async flush(): Promise<void> {
       const taken = [...counts.values()]
       counts = new Map()

@@ -1,6 +1,6 @@
 /**
- * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use; concurrent calls share a
- * load. What was not found, failed to load or is an older version is not cached.
+ * The opened and authenticated keys and API keys of a tenant. Each is loaded at its first use, and concurrent calls
+ * share the load. Not cached: rows that were not found, failed to load or are an older version.
  */
 import { isUuid, partsOf } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
@@ -13,26 +13,25 @@ import type { TamperedRowError } from '../store/tampered-row.js'
 import type { TenantRow } from '../store/tenants.js'
 import { type KeySource, loadKey, type OpenKey, openKey } from './load-key.js'
 
-/** The new rows that a management change wrote. */
 export interface WrittenRows {
   tenant?: TenantRow
   key?: KeyRow
-  /** changed versions of that key */
+  /** changed versions of the key in `key` */
   versions?: readonly KeyVersionRow[]
   /** new keys, where one change creates several */
   created?: readonly OpenKey[]
   apiKey?: ApiKeyRow
-  /** several of these, where one change restates them */
+  /** several rows, if one change restates them */
   restated?: readonly Pick<WrittenRows, 'key' | 'apiKey'>[]
   purged_through?: number
-  /** the head of the installation's log, if that has an entry about the change */
+  /** the head of the installation's log, if that log has an entry about the change */
   installationHead?: Head
 }
 
-/** With a fault if its row is an older version, which serves only to report what is wrong with the log. */
+/** If the row is an older version, it has a fault, and serves only to report what is wrong with the log. */
 export type FoundApiKey = { row: ApiKeyRow; fault: TamperedRowError | undefined }
 
-/** What was found, or a promise while it is loaded: calls for a loaded row need not wait for a promise. */
+/** The row, or a promise while it is loaded: for a loaded row, calls need not wait for a promise. */
 export type MaybeLoading<T> = T | undefined | Promise<T | undefined>
 
 interface Slot<T> {
@@ -46,29 +45,28 @@ export class OpenRows {
   private readonly apiKeys = new Map<string, Slot<FoundApiKey>>()
   /** keys that were written while not all of their versions were loaded */
   private readonly unknown = new Set<string>()
-  /** by id, the entries of the rows that this transaction wrote: the log gets them only at its end */
+  /** by id, the entries of the rows that this transaction wrote, which the log gets only at the end */
   private readonly written = new Map<string, number>()
 
-  /** Rows `below` are read too, but never changed: what a transaction has not committed stays in its own layer. */
+  /** Reads the rows `below` too, but never changes them: the uncommitted rows of a transaction stay in its own layer. */
   constructor(
     private readonly source: KeySource,
     private readonly below?: OpenRows,
   ) {}
 
-  /** Anything that is no UUID finds nothing. @throws TamperedRowError */
+  /** Finds nothing for text that is not a UUID. @throws TamperedRowError */
   findKey(key_id: string): MaybeLoading<OpenKey> {
     if (!isUuid(key_id)) return undefined
     const known = this.unknown.has(key_id) ? undefined : this.below?.keys
     return remember(this.keys, known, key_id, () => loadKey(this.source, key_id, this.written.get(key_id)))
   }
 
-  /** Whether a key is on a list, always read from the database; anything that is no UUID is not. */
+  /** Whether a key is on a list; false for text that is not a UUID. Always reads the database. */
   async isListed(key_id: string, list: readonly string[]): Promise<boolean> {
     const { sql, tenant_id } = this.source
     return isUuid(key_id) && withDeadline(isKeyListed(sql, { tenant_id, key_id }, partsOf(list)))
   }
 
-  /** @throws TamperedRowError */
   findApiKey(digest: string): MaybeLoading<FoundApiKey> {
     const { sql, tenant_id } = this.source
     return remember(this.apiKeys, this.below?.apiKeys, digest, async () => {
@@ -77,7 +75,7 @@ export class OpenRows {
     })
   }
 
-  /** Always reads the database; anything that is no UUID finds nothing. @throws TamperedRowError */
+  /** Always reads the database; finds nothing for text that is not a UUID. @throws TamperedRowError */
   async findApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined> {
     if (!isUuid(api_key_id)) return undefined
     const { sql, tenant_id } = this.source
@@ -118,20 +116,20 @@ export class OpenRows {
     }
   }
 
-  // It may also be cached under the digest that a new pepper replaced.
+  // The API key may also be cached under the digest that a new pepper replaced.
   private digestsOf({ api_key_id }: ApiKeyRow): string[] {
     const all = [...this.apiKeys, ...(this.below?.apiKeys ?? [])]
     return all.flatMap(([digest, { value }]) => (value?.row.api_key_id === api_key_id ? [digest] : []))
   }
 
-  /** Adopts what was loaded and put in the layer `above`, whose transaction is committed. */
+  /** Adopts the rows in the layer `above`, once its transaction is committed. */
   absorb(above: OpenRows): void {
     for (const key_id of above.unknown) this.keys.delete(key_id)
     for (const [key_id, slot] of above.keys) if (slot.value) this.keys.set(key_id, slot)
     for (const [digest, slot] of above.apiKeys) if (slot.value) this.apiKeys.set(digest, slot)
   }
 
-  /** Drops the rows that other processes wrote, by their ids; all rows if the ids are not known. */
+  /** Drops the rows that other processes wrote, by their ids; all rows if the ids are unknown. */
   forget(written: { keys: ReadonlySet<string>; apiKeys: ReadonlySet<string> } | undefined): void {
     if (!written) {
       this.keys.clear()
@@ -146,7 +144,7 @@ export class OpenRows {
   }
 }
 
-// A row still loading below is loaded again: its load may wait for a connection that waits for this transaction.
+// A row that is still loading below is loaded again: that load may wait for a connection that waits for this transaction.
 function remember<T extends object>(
   slots: Map<string, Slot<T>>,
   below: ReadonlyMap<string, Slot<T>> | undefined,

@@ -1,4 +1,4 @@
-/** What an operation is: a decision on the state of a tenant. The operations themselves are in `api/`. */
+/** An operation is a decision on the state of a tenant. The operations themselves are in `api/`. */
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
 import type { EntryPosition } from '../audit/append/tenant-log.js'
@@ -23,58 +23,55 @@ export interface Services {
   sql: Sql
   storeKeys: StoreKeys
   peppers: Peppers
-  /** the actor where no API key acts: `system` for the server itself, and the operator by name for a command */
+  /** the actor where no API key acts: `system` for the server itself, `operator:` with the operator's name for a command */
   actor: string
-  /** the audit key of the installation's own log */
   installationKey: AuditKey
-  /** signs checkpoints */
   signingKey: InstallationKey
   states: TenantStates
   committer: Committer
   apiKeyUses: ApiKeyUses
   unrecordedCalls: UnrecordedCalls
   takeUses: TakeUses
-  /** lets an API key expire if its budgets demand that */
+  /** makes an API key expire whose budgets say so */
   expireApiKey: (apiKey: ApiKeyRow) => Operation<void>
-  /** of batches */
+  /** for batches */
   gate: WorkGate
-  /** of the pages of exports */
+  /** for the pages of exports */
   readGate: WorkGate
   inSearchPlace: InSearchPlace
   shareVerification: ShareVerification
   blindHashing: BlindHashing
   hold: HeldBytes
-  /** finds the head of a tenant that the newest anchor of the installation's log covers */
+  /** finds the tenant's head that the newest anchor of the installation's log covers */
   findAnchored: (services: Pick<Services, 'sql' | 'installationKey'>, tenant_id: string) => Promise<Witness | undefined>
-  /** finds that anchor, as an export shows it. @throws Refusal E_STATE if nothing that is demanded can be linked */
+  /** finds that anchor in the form of exports. @throws Refusal E_STATE if nothing of what is demanded can be linked */
   findCovering: (services: Services, tenant_id: string, toLink?: ToLink) => Promise<Covering | undefined>
-  /** proves which keys signed for the installation, by its log up to the head. @throws Refusal E_STATE */
+  /** proves, by the installation's log up to the head, which keys signed for it. @throws Refusal E_STATE */
   proveKeys: (services: Services, head: Head) => Promise<void>
   /** verifies a log, in a thread of its own where that helps */
   verifyLog: VerifyLog
-  /** milliseconds since 1970; setting the system clock does not move it (audit/append/clock.ts) */
+  /** milliseconds since 1970; a change of the system clock does not move it (audit/append/clock.ts) */
   now: () => number
   /** by the database's clock: an irreversible step must be due by both clocks */
   databaseNow: (sql?: Queryable) => Promise<number>
-  /** days between the request to destroy a key and its destruction; 0 is at once */
+  /** days from the request to destroy a key to its destruction; 0 means at once */
   destroyWindowDays: number
-  /** how many DEKs a version of a key wraps before the server rotates the key */
   rotateAfterWraps: number
-  /** versions that could not be replaced in time and must wrap nothing more, by `nameVersion` */
+  /** by `nameVersion`, the versions that could not be replaced in time and must wrap nothing more */
   spentVersions: ReadonlySet<string>
 }
 
-/** Ids that the caller sent, to find its call again. */
+/** Ids that the caller sent, with which it can find its call again. */
 export type Correlation = { request_id?: string; trace_id?: string }
 
 export interface Caller {
   /** the API key's id, `system`, or `operator:` with the operator's name */
   actor: string
   ip_address: string | null
-  /** the end user that the caller names; in the metadata of each entry, as `correlation` is */
+  /** the end user that the caller names; like `correlation`, in the metadata of each entry */
   on_behalf_of: string | undefined
   correlation?: Correlation | undefined
-  /** undefined for what the server or its operator does */
+  /** undefined if the server or its operator acts */
   apiKey: ApiKeyRow | undefined
 }
 
@@ -82,50 +79,50 @@ export interface Context {
   state: TenantState
   caller: Caller
   services: Services
-  /** for a decision's reads: under the lock of the head no other may be awaited. `release` reads by `services.sql` */
+  /** for a decision's reads: under the lock of the head no other connection may be awaited; `release` uses `services.sql` */
   sql: Queryable
-  /** how many encrypt calls the tenant's quota leaves this month; Infinity unless this decision must respect a limit */
+  /** how many encrypt calls the tenant's quota leaves this month; Infinity unless a limit applies to this decision */
   quotaLeft: number
-  /** what the budgets of the API key leave this call; unlimited until its needs are known */
+  /** the uses that the budgets of the API key leave this call; unlimited until its needs are known */
   allowances: Readonly<Allowances>
 }
 
-/** An entry as an operation states it; actor and address are added when it is committed. */
+/** An entry before its commit, which adds actor and address. */
 export interface EntryNote {
   action: LogAction
   key_id?: string
   key_version?: number
-  /** small, flat, nothing secret; stored as canonical JSON */
+  /** small and flat, without secrets; stored as canonical JSON */
   metadata?: Record<string, string | number | boolean | null>
 }
 
 export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
-  /** committed before anything is released; none for calls that only read */
+  /** committed before anything is released; empty for calls that only read */
   entries: readonly EntryNote[]
   /** writes the rows of a management change, and nothing else, in the transaction of the entries; returns them */
   change?: (sql: Transaction, at: EntryPosition) => Promise<Written>
-  /** makes the answer after the commit; throws to refuse a call whose refusal is on record */
+  /** makes the answer after the commit; throws to refuse a call whose refusal is recorded */
   release: (written: Written) => Answer | Promise<Answer>
-  /** what the server itself does in the same transaction: its entries follow, and name the server as the actor */
+  /** the server's own part of the same transaction: its entries follow, with the server as the actor */
   byServer?: Pick<Decision<void>, 'entries' | 'change'>
-  /** counts of what has no entry, added once the call is carried out; `observe/refusals.ts` counts refused calls */
+  /** counts of uses without an entry, added once the call is carried out; `observe/refusals.ts` counts refused calls */
   unrecorded?: ReadonlyMap<UnrecordedKind, number>
   /**
-   * which state it needs. `current`, the default: the one in the database now; on another one it is made again, and a
-   * row that was tampered with fails the call. `as_found`: if that cannot be determined, what is there, for verification
-   * to report. `cached`: the one read last; a decision on the current state follows before anything is done
+   * the state that the decision needs. `current`, the default: the one that is now in the database; a decision on another one is made
+   * again, and a tampered row fails the call. `as_found`: if the current state cannot be determined, whatever is there, so that
+   * verification can report it. `cached`: the last one read; before anything is done, another decision follows on the current state
    */
   freshness?: 'current' | 'as_found' | 'cached'
-  /** zeroed once the answer is made, or when it cannot be made */
+  /** zeroed once the answer is made, or cannot be made */
   secrets?: readonly Uint8Array[]
 }
 
-/** Types a decision by the rows that its change returns and its release receives. */
+/** Gives a decision's `change` and `release` the same type of rows. */
 export function decision<Answer, Written extends WrittenRows>(
   made: Decision<Answer, Written> & Required<Pick<Decision<Answer, Written>, 'change'>>,
 ): Decision<Answer> {
   return made as unknown as Decision<Answer>
 }
 
-/** May run several times for one call, and must not change anything itself. @throws Refusal */
+/** May run several times for one call, so it must not change anything itself. @throws Refusal */
 export type Operation<Answer> = (context: Context) => Decision<Answer> | Promise<Decision<Answer>>

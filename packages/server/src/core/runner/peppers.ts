@@ -1,6 +1,6 @@
 /**
  * The peppers by which API keys are found. After a rotation there are two, until each API key in use has a digest under
- * the new one. For a tenant that was moved here, those of its earlier installations are former ones too.
+ * the new one. For a tenant that was moved here, the peppers of its earlier installations also count as former ones.
  */
 import type { KeyObject } from 'node:crypto'
 import { OpenError } from '@eaas/protocol'
@@ -19,27 +19,26 @@ import {
   type TenantPepperRow,
 } from '../store/peppers.js'
 
-/** An API key's digest, and the number of the pepper that it is under. */
 export type Digest = { digest: string; pepper: number }
 
-/** The number is negative if it is of an earlier installation of a tenant. */
+/** The number is negative for a pepper of an earlier installation of a tenant. */
 type Pepper = { number: number; key: KeyObject }
 
-/** First the one that new digests are made under, so that a row is found by its newest digest. */
+/** The pepper of new digests comes first, so that a row is found by its newest digest. */
 type Accepted = readonly [Pepper, ...Pepper[]]
 
-/** With the bytes that each was opened from, so that it is opened again only once they are others. */
+/** With the bytes from which it was opened, so that it is opened again only if these change. */
 type TenantPepper = Pepper & { sealed: Uint8Array }
 type OfTenants = ReadonlyMap<string, readonly TenantPepper[]>
 
-/** Most API keys whose digests wait to be written: the others are noted at their next use. */
+/** How many API keys' digests may wait to be written; the others are noted at their next use. */
 const MOST_NOTED = 10_000
 
 export class Peppers {
   #accepted: Accepted
-  /** by tenant, those of its earlier installations */
+  /** by tenant, the peppers of its earlier installations */
   #ofTenants: OfTenants
-  /** by API key: the row that was read, and what to write */
+  /** by API key: the row that was read, and the values to write */
   #noted = new Map<string, { row: ApiKeyRow; next: Digest & { mac: Uint8Array } }>()
 
   private constructor(
@@ -51,7 +50,6 @@ export class Peppers {
     this.#ofTenants = ofTenants
   }
 
-  /** @throws OpenError, UnknownStoreKeyError */
   static async open(sql: Sql, storeKeys: StoreKeys): Promise<Peppers> {
     return new Peppers(sql, await openPeppers(sql, storeKeys), await openOfTenants(sql, storeKeys))
   }
@@ -73,21 +71,21 @@ export class Peppers {
     return [...this.#accepted, ...(this.#ofTenants.get(tenant_id) ?? [])].some(({ number }) => number === pepper)
   }
 
-  /** The digest of an admitted API key is written again if it is under the former pepper. */
+  /** If the digest of an admitted API key is under a former pepper, notes it for renewal. */
   noteUse(row: ApiKeyRow, [newest]: readonly Digest[], rowKey: KeyObject): void {
     if (!newest || row.pepper >= newest.pepper || this.#noted.size >= MOST_NOTED) return
     const { mac } = withMac({ ...row, digest: newest.digest }, apiKeyMac, rowKey)
     this.#noted.set(row.api_key_id, { row, next: { ...newest, mac } })
   }
 
-  /** What fails is noted again by the next use. */
+  /** If it fails, the next use of the API key notes it again. */
   async flush(): Promise<void> {
     const noted = this.#noted
     this.#noted = new Map()
     for (const { row, next } of noted.values()) await renewDigest(this.sql, row, next)
   }
 
-  /** Switches to the peppers that the database has now. @throws OpenError, UnknownStoreKeyError */
+  /** Switches to the peppers that are now in the database. @throws OpenError, UnknownStoreKeyError */
   async follow(storeKeys: StoreKeys): Promise<void> {
     this.#accepted = await openPeppers(this.sql, storeKeys)
     this.#ofTenants = await openOfTenants(this.sql, storeKeys, this.#ofTenants)
@@ -100,7 +98,7 @@ export class Peppers {
   }
 }
 
-/** What a pepper is bound to (key-hierarchy.md 3). The first one has no version: it is from before there could be others. */
+/** What a pepper is bound to (key-hierarchy.md 3). The first one has no version, as it is older than versions of peppers. */
 export function pepperBinding(number: number): SecretBinding {
   return { purpose: 'api-key-pepper', ...(number > 1 && { version: number }) }
 }
@@ -121,7 +119,7 @@ async function openOfTenants(sql: Queryable, storeKeys: StoreKeys, known?: OfTen
       const pepper = before ?? { number, key: openSecret(storeKeys, tenantPepperBinding(row), sealed), sealed }
       opened.set(tenant_id, [...(opened.get(tenant_id) ?? []), pepper])
     } catch (error) {
-      if (!(error instanceof OpenError)) throw error // a row that was tampered with stops its own tenant alone
+      if (!(error instanceof OpenError)) throw error // a tampered row stops only its own tenant
     }
   }
   return opened

@@ -9,7 +9,7 @@ import type { Caller, Decision, Operation, Services } from './operation.js'
 import { Refusal, unauthorized } from './refusal.js'
 import { asSeenBy, isMovedAway, type TenantState } from './tenant-state.js'
 
-/** How often a call without entries may decide on a changed state before it decides under the lock of the head. */
+/** A call without entries decides at most this often on an outdated state; then it decides under the lock of the head. */
 const MOST_STALE = 2
 
 export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
@@ -17,8 +17,8 @@ export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
 }
 
 /**
- * For the server itself or its operator. `underLock` decides under the lock of the head, where no other process writes
- * to the log; `caller` is the actor if the operator used an API key. @throws Refusal, AuditWriteError, OverloadError
+ * For the server itself or its operator. With `underLock`, the operation decides under the lock of the head, where no other process
+ * writes to the log; `caller` is the actor if the operator used an API key. @throws Refusal, AuditWriteError, OverloadError
  */
 export function performAsSystem<Answer>(
   services: Services,
@@ -32,7 +32,7 @@ export function performAsSystem<Answer>(
 
 interface Calling {
   tenant_id: string
-  /** Finds the caller in the state, and any fault in its rows. @throws Refusal */
+  /** Finds the caller in the state, and any fault in the caller's rows. @throws Refusal */
   findCaller: (state: TenantState) => MaybePromise<{ caller: Caller; fault: TamperedRowError | undefined }>
   underLock?: boolean
 }
@@ -40,9 +40,8 @@ interface Calling {
 type MaybePromise<T> = T | Promise<T>
 
 /**
- * Answers once the entries of an operation are committed. A refusal counts only if it was made on the current state: a
- * key that another process has just created or enabled must not be refused here. @throws Refusal, AuditWriteError,
- * OverloadError
+ * Answers once the entries of an operation are committed. A refusal counts only if it was made on the current state:
+ * another process may have just created or enabled the key. @throws Refusal, AuditWriteError, OverloadError
  */
 export async function carryOut<Answer>(
   services: Services,
@@ -68,9 +67,8 @@ export async function carryOut<Answer>(
 class Call<Answer> {
   #decision: Decision<Answer> | undefined
   #written: WrittenRows = {}
-  /** the caller that the last decision admitted */
   #admitted: Caller | undefined
-  /** why the last decision admitted no caller, if its API key is not valid */
+  /** if the API key is not valid, why the last decision admitted no caller */
   #notAdmitted: Refusal | undefined
   #isOver = false
 
@@ -80,7 +78,7 @@ class Call<Answer> {
     private readonly operation: Operation<Answer>,
   ) {}
 
-  /** Decides, then commits the decision or compares its state; returns false if the state was out of date. */
+  /** Decides, then commits the decision or compares its state; returns false if the state was outdated. */
   async isDone(underLock: boolean): Promise<boolean> {
     const { services } = this
     const { tenant_id } = this.calling
@@ -93,9 +91,9 @@ class Call<Answer> {
     const allowAlarm = (error: unknown) => this.#allowAlarm(error)
     if (entries.length > 0 || underLock) {
       const { auditKey } = state
-      const policy_version = underLock ? Number.NaN : state.policy_version // no state was decided on
+      const policy_version = underLock ? Number.NaN : state.policy_version // nothing was decided yet
       const decide = (on: DecideOn) => this.#decideAgain(on)
-      // Each member by name, because spreading the decision costs as much as two of its hashes.
+      // Member by member, since spreading the decision costs as much as two hashes.
       await services.committer
         .append({ entries, change, encryptQuota, refused, tenant_id, auditKey, policy_version, decide })
         .catch(allowAlarm)
@@ -103,7 +101,7 @@ class Call<Answer> {
     }
     if (!refused && this.#decision?.freshness === 'cached') return true
     const current = isCurrent(services, state)
-    // A row that seems forged may have its MAC under a newer audit key; if the chain is wrong, the alarm is the answer.
+    // The MAC of a row that seems forged may be under a newer audit key. If the chain itself is wrong, the alarm is the answer.
     const isNewest = await (refused instanceof TamperedRowError ? current : current.catch(allowAlarm))
     if (!isNewest) {
       await services.states.renew(state)
@@ -140,7 +138,6 @@ class Call<Answer> {
     }
   }
 
-  /** The entries of the caller, then those of the server itself. */
   #toCommit(made: Decision<Answer>, { caller, state }: { caller: Caller; state: TenantState }): Decided {
     const { services } = this
     const { byServer } = made
@@ -178,7 +175,7 @@ class Call<Answer> {
   async release(): Promise<Answer> {
     const released = this.#decision
     if (!released) throw new Error('a call was committed without a decision')
-    this.#decision = undefined // from here on, only the answer has its secrets
+    this.#decision = undefined // from here on, only the answer has the secrets
     try {
       return await released.release(this.#written)
     } finally {
@@ -186,7 +183,7 @@ class Call<Answer> {
     }
   }
 
-  /** Records that an admitted call, carried out or refused, used its API key, and counts what has no entry. */
+  /** Records that an admitted call, carried out or refused, used its API key, and counts its uses without an entry. */
   noteUse(): void {
     const decision = this.#decision
     const { apiKey, ip_address = null } = this.#admitted ?? {}
@@ -211,7 +208,6 @@ class Call<Answer> {
 
 export const END_ITS_MOVE = 'end its move first, or undo that (eaas tenant move)'
 
-// Another installation continues the log, or is about to: an entry here would be a fork.
 function assertNotMovedAway({ tenant, moved_to }: TenantState): void {
   if (!isMovedAway(tenant)) return
   const { name, status } = tenant
@@ -220,7 +216,7 @@ function assertNotMovedAway({ tenant, moved_to }: TenantState): void {
   throw new Refusal('E_STATE', `tenant ${name} is ${status}: ${todo}`)
 }
 
-/** Writes the rows of a change and returns them; the state under the lock continues from them. */
+/** Writes the rows of a change and returns them; the state under the lock then includes them. */
 async function write(
   { states, committer }: Services,
   { change, entries }: Pick<Decision<unknown>, 'change' | 'entries'>,

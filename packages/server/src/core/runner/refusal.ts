@@ -1,4 +1,4 @@
-/** What a caller is told: why a call is refused, as a value of the domain, and about an error that is not its fault. */
+/** What callers are told: the reason of a refusal, or the description of an error that they did not cause. */
 import { DETAILS, PROBLEMS, type ProblemCode } from '@eaas/protocol'
 import {
   AuditWriteError,
@@ -13,7 +13,7 @@ import { isStoreKeyGone } from '../store/store-keys.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { isReadOnly, isUnreachable } from '../store/unreachable.js'
 
-/** Why an API key was not accepted: shown to the operator, never to the caller. */
+/** Why an API key was not accepted, for the operator only, never for the caller. */
 export const UNAUTHORIZED_REASONS = ['missing', 'malformed', 'unknown', 'revoked', 'expired'] as const
 
 export type UnauthorizedReason = (typeof UNAUTHORIZED_REASONS)[number]
@@ -25,7 +25,7 @@ export interface RefusedCaller {
   retryAfterSeconds?: number
 }
 
-/** Thrown by operations; `http/errors` turns it into the problem document. `detail` holds nothing secret. */
+/** Thrown by operations; `http/errors` turns it into the problem document. `detail` contains no secrets. */
 export class Refusal extends Error {
   override readonly name: string = 'Refusal'
 
@@ -43,7 +43,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The caller gets the same refusal whatever is wrong with its credential; the operator gets the reason. */
+/** Whatever is wrong with the credential, the caller gets the same refusal; only the operator gets the reason. */
 export function unauthorized(reason: UnauthorizedReason, api_key_id?: string): Refusal {
   const caller = api_key_id === undefined ? { reason } : { reason, api_key_id }
   return new Refusal('E_UNAUTHORIZED', DETAILS.E_UNAUTHORIZED.apiKey, caller)
@@ -51,7 +51,7 @@ export function unauthorized(reason: UnauthorizedReason, api_key_id?: string): R
 
 interface Failure {
   code: ProblemCode
-  /** for the caller; holds nothing secret */
+  /** for the caller; contains no secrets */
   detail: string
   /** for the server's log; undefined if the failure is not logged */
   log?: string
@@ -65,7 +65,7 @@ const notWritten = (detail: string, log = 'audit entry not written'): Failure =>
   log,
 })
 
-/** For the caller of an alarmed tenant; reads fail too, because what they would answer may be undone. */
+/** For the callers of a tenant with an alarm. Reads fail too, because the data that they would return may have been rolled back. */
 const ALARM_DETAIL =
   "this tenant's audit log differs from what the server wrote, so all of its calls, reads included, are refused until the " +
   'operator settles the alarm'
@@ -73,7 +73,7 @@ const STORE_KEY_ROTATED = unavailable(
   'the store key was rotated, and this server has not read the new one yet; try again later',
   'a store key is missing',
 )
-/** The uses of a budget are counted before a call is carried out. */
+/** For calls whose uses of a budget cannot be counted, which comes before they are carried out. */
 const READ_ONLY = unavailable(
   'the database accepts no writes, so the call was not carried out; try again later',
   'the database accepts no writes',

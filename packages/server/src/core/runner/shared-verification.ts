@@ -1,14 +1,13 @@
 /**
- * Shares verifications, so that they cannot occupy the process: those of one tenant run one after another, in turn with
- * other tenants. Callers that wait for the same one share its answer, but never that of a run which began before them.
+ * Shares verifications, so that they cannot occupy the process. Those of one tenant run one after another, in turn with other
+ * tenants. Callers that wait for the same one share its answer; a caller never gets the answer of a run that began before it.
  */
 import type { wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
 import { createPatientGate, whenAdmitted } from './work-gate.js'
 
-/** Different verifications of one tenant that may wait; more are refused. */
+/** How many different verifications of one tenant may wait; more are refused. */
 const WAITING_OF_TENANT = 8
-/** Tenants whose logs are verified at once; the calls that wait have a limit of their own. */
 const VERIFICATIONS_AT_ONCE = 2
 
 type Verify = (signal: AbortSignal) => Promise<wire.Verification>
@@ -21,10 +20,10 @@ interface Run {
   result: Promise<wire.Verification>
 }
 
-/** The runs of a tenant that have not begun, by what they verify. */
+/** The runs of a tenant that have not begun, by their scope. */
 type Waiting = Map<string, Run>
 
-/** @throws Refusal E_UNAVAILABLE when too many of the tenant's wait, or once the caller's signal is aborted */
+/** @throws Refusal E_UNAVAILABLE if too many of the tenant's runs wait, or once the caller's signal is aborted */
 export type ShareVerification = (
   caller: { tenant_id: string; scope: string; signal: AbortSignal | undefined },
   verify: Verify,
@@ -42,7 +41,7 @@ export function createSharedVerifications(): ShareVerification {
     return waiting
   }
 
-  // The tenant is admitted, not the run: if a run's callers are gone, the next run takes its place.
+  // Admits the tenant, not the run: if the callers of a run are gone, the next run takes its turn.
   async function runAll(tenant_id: string, waiting: Waiting): Promise<void> {
     do await whenAdmitted(gate, { tenant_id }, () => runNext(waiting))
     while (waiting.size > 0)
@@ -58,7 +57,7 @@ export function createSharedVerifications(): ShareVerification {
     } finally {
       run.callers -= 1
       if (run.callers === 0) {
-        if (waiting.get(scope) === run) waiting.delete(scope) // a later caller gets a run of its own
+        if (waiting.get(scope) === run) waiting.delete(scope) // a later caller gets a new run
         run.gone.abort(nobodyWaits())
       }
     }

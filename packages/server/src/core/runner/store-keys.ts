@@ -1,5 +1,5 @@
 /**
- * The store keys that this process holds: read at the start and then once a second, so that all processes know a new
+ * The store keys of this process. It reads them at the start and then once a second, so that all processes have a new
  * one before any seals under it.
  */
 import { KEY_BYTES, readU32, writeU32 } from '@eaas/protocol'
@@ -9,9 +9,9 @@ import type { Queryable } from '../store/db.js'
 import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
 import { assertWhole } from '../store/tampered-row.js'
 
-/** How often a process reads the store keys, in milliseconds: a new one seals nothing for ten times as long. */
+/** In milliseconds, how often a process reads the store keys. A new one seals nothing for ten times as long. */
 export const STORE_KEYS_MS = 1_000
-/** The number of a store key is wrapped with it, so that it cannot pass for another one. */
+/** The number of a store key is wrapped with it, so that the key cannot pass for another one. */
 const NUMBER_BYTES = 4
 
 export type WrappedStoreKey = Pick<StoreKeyRow, 'number' | 'wrapped'>
@@ -34,7 +34,7 @@ export async function makeStoreKey(
   }
 }
 
-/** @throws RootKeyError if there is none, or the root key does not open one */
+/** @throws RootKeyError if there is none, or the root key does not open one of them */
 export async function openStoreKeys(sql: Queryable, provider: RootKeyProvider): Promise<StoreKeys> {
   const storeKeys: StoreKeys = { current: 0, keys: new Map() }
   await refreshStoreKeys(sql, storeKeys, async () => provider)
@@ -42,8 +42,8 @@ export async function openStoreKeys(sql: Queryable, provider: RootKeyProvider): 
 }
 
 /**
- * Opens store keys that are new and not refused, and forgets those that are gone. The provider is opened only for new
- * ones. @throws RootKeyError; what was open stays so
+ * Opens store keys that are new and not refused, and drops those that are gone. Opens the provider only for new ones.
+ * @throws RootKeyError; the open keys stay
  */
 export async function refreshStoreKeys(
   sql: Queryable,
@@ -85,7 +85,7 @@ async function openAdded(provider: RootKeyProvider, added: readonly StoreKeyRow[
   )
 }
 
-/** The store key after its number. @throws RootKeyError */
+/** The store key without the number before it. @throws RootKeyError */
 export async function unwrapStoreKey(provider: RootKeyProvider, { number, wrapped }: WrappedStoreKey) {
   const numbered = await provider.unwrap(wrapped)
   const found = numbered.length === NUMBER_BYTES + KEY_BYTES ? readU32(numbered, 0) : 0

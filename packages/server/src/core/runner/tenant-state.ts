@@ -1,8 +1,8 @@
 /**
- * A tenant as the operations see it: its settings, keys and API keys, opened and authenticated, under one policy
- * version. That is read before any row, and it only grows: so if the committer finds it unchanged at the end, every row
- * that was read in between was current. When it changes, the next state reloads the rows that another process wrote.
- * States of one tenant share their rows, so an older one may show newer rows: its policy version is then out of date.
+ * A tenant as the operations see it: its settings, keys and API keys, opened and authenticated, under one policy version.
+ * That version only grows, and is read before any row. So if the committer finds it unchanged at the end, every row that
+ * was read in between was current. When it changes, the next state reloads the rows that another process wrote. States of
+ * one tenant share their rows, so an older one may show newer rows: its policy version is then outdated.
  */
 import type { KeyObject } from 'node:crypto'
 import { genesisHash, readMetadata } from '@eaas/audit/formats'
@@ -33,51 +33,50 @@ import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/
 import type { OpenKey } from './load-key.js'
 import { type MaybeLoading, OpenRows, type WrittenRows } from './opened-keys.js'
 
-/** The installation, by the public key that it signed with then, and its address if the operator set one. */
+/** The public key with which that installation signed at the time, and its address if the operator set one. */
 export type MovedTo = { public_key: string; address?: string }
 
 type Finders = Pick<OpenRows, 'findKey' | 'isListed' | 'findApiKey' | 'findApiKeyById'>
 
 export interface TenantState extends Finders {
   readonly tenant: TenantRow
-  /** set if the tenant's row is not as the server last wrote it: then no decision is based on it */
+  /** set if the tenant's row is not as the server last wrote it; no decision is then based on it */
   readonly fault: TamperedRowError | undefined
-  /** where a tenant is served now that was moved, or will be; set if the log still has that */
+  /** where a tenant that moved, or is moving, is served afterwards; set while the log has that entry */
   readonly moved_to: MovedTo | undefined
   readonly policy_version: number
-  /** the last entry that a purge took; 0 if there was none */
+  /** the last entry that a purge deleted; 0 if there was none */
   readonly purged_through: number
   readonly auditKey: AuditKey
-  /** authenticates the tenant's rows */
   readonly rowKey: KeyObject
 }
 
 /** The state under the lock of a head, which each change of the transaction replaces. */
 interface LockedState {
   readonly state: TenantState
-  /** Makes the next state from the rows that a change wrote and the number of its entries. */
+  /** Makes the next state from the rows of a change and the number of its entries. */
   wrote(rows: WrittenRows, entries: number): void
 }
 
-/** Whether the log is continued by another installation, or is about to be: nothing may be appended to it here. */
+/** Whether another installation continues the log, or is about to: nothing may be appended to it here. */
 export function isMovedAway({ status }: { status: string }): boolean {
   return status === 'moving' || status === 'moved'
 }
 
 export type TenantStates = ReturnType<typeof createTenantStates>
 
-/** Most tenants whose state is cached; the one loaded longest ago is dropped first. */
+/** For how many tenants the state is cached; the one loaded first is dropped first. */
 const CACHED_TENANTS = 10_000
 /**
- * How long a state is kept, in milliseconds. A row is compared with the log only when it is loaded: one that an
- * attacker restored at that moment, while hiding its newest entry, is used no longer than this.
+ * How long a state is kept, in milliseconds. A row is compared with the log only when it is loaded. If an attacker
+ * restored an older row at that moment, and hid its newest entry, this bounds how long the row is used.
  */
 const KEPT_MS = 10 * 60_000
 
 interface Cached {
   state: TenantState
   rows: OpenRows
-  /** the end of the chain when the policy version of the state was current */
+  /** the end of the chain at a time when the policy version of the state was current */
   known: Witness
   renewing: Promise<void> | undefined
 }
@@ -85,14 +84,13 @@ interface Cached {
 interface Slot {
   loading: Promise<TenantState | undefined>
   cached: Cached | undefined
-  /** when its load began */
   since: number
 }
 
 interface StatesOptions {
   sql: Sql
   storeKeys: StoreKeys
-  /** milliseconds of a clock that never goes back */
+  /** milliseconds by a clock that never goes back */
   elapsed?: () => number
 }
 
@@ -100,12 +98,12 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
   const slots = new Map<string, Slot>()
   const locked = new WeakMap<HeadLock, Promise<LockedState>>()
 
-  /** As a promise while the state is loaded at its first use; undefined if there is no such tenant. */
+  /** A promise while the state is loaded at its first use; undefined if there is no such tenant. */
   function find(tenant_id: string): MaybeLoading<TenantState> {
     const found = slots.get(tenant_id)
     const now = elapsed()
     if (found && now - found.since < KEPT_MS) return found.cached?.state ?? found.loading
-    slots.delete(tenant_id) // the next one becomes the newest
+    slots.delete(tenant_id) // so that its next slot becomes the newest
     const load = withDeadline(loadTenant(sql, { sql, storeKeys, tenant_id }))
     const slot: Slot = { loading: load.then((cached) => cached?.state), cached: undefined, since: now }
     slots.set(tenant_id, slot)
@@ -126,7 +124,7 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
     if (slots.get(tenant_id)?.cached === cached) slots.delete(tenant_id)
   }
 
-  /** Does nothing if the state was brought to the policy version of the head meanwhile. */
+  /** Does nothing if the state has reached the policy version of the head meanwhile. */
   async function follow(cached: Cached, on: Queryable, head: Head): Promise<void> {
     const { state, rows, known } = cached
     const { tenant_id } = state.tenant
@@ -149,12 +147,12 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
   async function renew(state: TenantState): Promise<void> {
     const { tenant_id } = state.tenant
     const cached = slots.get(tenant_id)?.cached
-    if (!cached || cached.state !== state) return // it was brought up to date meanwhile, or is loaded again
+    if (!cached || cached.state !== state) return // another call updated it, or is loading it again
     cached.renewing ??= withDeadline(
       (async () => {
         const head = await findHead(sql, tenant_id)
         if (head && head.policy_version > state.policy_version) await follow(cached, sql, head)
-        else if (head?.policy_version !== state.policy_version) forget(cached) // the chain went back: the committer raises the alarm
+        else if (head?.policy_version !== state.policy_version) forget(cached) // the chain went back, for which the committer raises the alarm
       })(),
     ).finally(() => {
       cached.renewing = undefined
@@ -183,7 +181,7 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
       return state?.policy_version === policy_version ? state : undefined
     },
     forget: (tenant_id: string): void => void slots.delete(tenant_id),
-    /** The same state for all calls while the lock is held. Reads through the connection that holds it. */
+    /** Returns the same state for all calls while the lock is held. Reads through the connection that holds the lock. */
     underLock(lock: HeadLock): Promise<LockedState> {
       const known = locked.get(lock)
       if (known) return known
@@ -200,7 +198,7 @@ function advance(cached: Cached, state: TenantState, { last_id, hash, policy_ver
   cached.known = { last_id, hash, policy_version }
 }
 
-// The reads and writes of a transaction stay in a layer of its own: after a rollback no other call has seen them.
+// A transaction reads and writes in a layer of its own, so after a rollback no other call has seen its rows.
 function overlay(cached: Cached, lock: HeadLock, storeKeys: StoreKeys): LockedState {
   const base = cached.state
   const { rowKey, tenant } = base
@@ -217,7 +215,7 @@ function overlay(cached: Cached, lock: HeadLock, storeKeys: StoreKeys): LockedSt
     },
   }
   lock.onCommit((head) => {
-    if (cached.state !== base) return // another call has already followed the entries of this transaction
+    if (cached.state !== base) return // another call has already followed this transaction's entries
     cached.rows.absorb(rows)
     advance(cached, locked.state, head)
   })
@@ -251,7 +249,7 @@ function openKeys(storeKeys: StoreKeys, tenant: TenantRow): Pick<TenantState, 'a
   return { auditKey, rowKey: deriveRowKey(auditKey.current) }
 }
 
-// Only the entry has it that the row names.
+// Only the entry that the row names has the address.
 async function findAddress(on: Queryable, tenant: TenantRow, auditKey: AuditKey): Promise<MovedTo | undefined> {
   if (!isMovedAway(tenant)) return undefined
   const { tenant_id, entry_id: id } = tenant
@@ -274,14 +272,14 @@ function tenantParts(
   const forged = hasRow ? findTampering(tenant, tenantMac, rowKey) : undefined
   const putBack = () => findPutBack({ ...tenant, newest_entry }, 'the settings')
   const fault = forged ?? (hasRow ? putBack() : undefined)
-  // Only a purge that the server marked counts; after any other one, verification reports the missing entries.
+  // Counts only a purge that the server marked; after any other, verification reports the missing entries.
   return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }
 }
 
 /**
- * Reads a tenant's row to write it on without a state, under the lock of its head. It is judged as in a state, and by the
- * head: that has a MAC of the row's audit key, and nothing follows the entry that closed a tenant for its move. So an
- * older row is found though its newest entry is hidden. @throws TamperedRowError
+ * Reads a tenant's row without a state, under the lock of its head, for a change of the row. Checks the row as a state
+ * does, and against the head. Its MAC must be of the row's audit key, and nothing may follow the entry that closed a
+ * tenant for its move. This detects an older row even if its newest entry is hidden. @throws TamperedRowError
  */
 export async function readForChange(lock: Queryable, storeKeys: StoreKeys, head: Head): Promise<TenantRow> {
   const { tenant_id, last_id } = head
@@ -306,7 +304,7 @@ function finders(rows: OpenRows): Finders {
 /** by state, then by API key */
 const seen = new WeakMap<TenantState, WeakMap<ApiKeyRow, TenantState>>()
 
-/** The state as an API key sees it; unchanged for the server, its operator and an API key without a list. */
+/** The state as an API key sees it; unchanged for the server, its operator and API keys without a list. */
 export function asSeenBy(state: TenantState, apiKey: ApiKeyRow | undefined): TenantState {
   if (!apiKey || apiKey.keys === null) return state
   const views = seen.get(state) ?? new WeakMap<ApiKeyRow, TenantState>()
@@ -323,8 +321,8 @@ export function isListedKey(list: KeyList, { key_id, name }: Pick<KeyRow, 'key_i
 }
 
 /**
- * Neither the answer nor its time shows whether a key that is not on the list exists: each key not yet found on it is
- * looked up by one statement that finds only listed ones.
+ * Neither the answer nor its time shows whether a key outside the list exists: each key not yet found on the list is
+ * looked up by one statement that finds only listed keys.
  */
 function limitedFinder(state: TenantState, list: readonly string[]): TenantState['findKey'] {
   const { ids } = partsOf(list)

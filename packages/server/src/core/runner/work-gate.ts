@@ -1,19 +1,19 @@
 /**
- * What limits the work that is done at once. Without the gate, concurrent batches slow each other down until all are
- * too late: so some run, one of each tenant after another, and one that cannot begin in time is refused at once.
+ * Limits the work that runs at once. Without the gate, concurrent batches would slow each other down until all are too
+ * late. So only some run, in turn between tenants, and a batch that cannot begin in time is refused at once.
  */
 import { createHeldBytes, type Holding } from '@eaas/protocol'
 import { OverloadError } from '../audit/append-errors.js'
 import { Refusal } from './refusal.js'
 
-/** Operations that run at once: enough that one batch is decided while another one is committed. */
+/** Operations that run at once: enough to decide one batch while another one is committed. */
 const RUNNING_OPERATIONS = 4_000
-/** How long a batch may wait, in milliseconds; its commit has a deadline of its own after that. */
+/** How long a batch may wait, in milliseconds; its commit has a separate deadline. */
 const MOST_WAIT_MS = 3_000
-/** Operations per second: the estimate before any is measured, and the least assumed while the database stalls. */
+/** Operations per second: the estimate before any measurement, and the lowest estimate while the database stalls. */
 const FIRST_RATE = 5_000
 const LEAST_RATE = 500
-/** How long operations are counted before the rate is computed again, in milliseconds. */
+/** In milliseconds, how long operations are counted before the rate is computed again. */
 const RATE_WINDOW_MS = 200
 
 export type WorkGate = ReturnType<typeof createWorkGate>
@@ -33,15 +33,14 @@ export async function whenAdmitted<T>(
   }
 }
 
-/** The longest delay that a timer takes. */
+/** The longest delay of a timer. */
 const MAX_TIMER_MS = 2_147_483_647
 
-/** For reads or verifications of logs, which wait without a limit: the database stays free for other calls. */
+/** For reads or verifications of logs, which wait without a limit, so that the database stays free for other calls. */
 export function createPatientGate(runningOperations: number): WorkGate {
   return createWorkGate({ runningOperations, mostWaitMs: MAX_TIMER_MS })
 }
 
-/** `now` is in milliseconds. */
 export function createWorkGate({
   runningOperations = RUNNING_OPERATIONS,
   mostWaitMs = MOST_WAIT_MS,
@@ -49,7 +48,7 @@ export function createWorkGate({
 } = {}) {
   /** by tenant, in the order in which they arrived */
   const waiters = new Map<string, Waiter[]>()
-  /** when each tenant last began, in turns of the gate; forgotten when nothing runs or waits */
+  /** when each tenant last began, in turns of the gate; cleared when nothing runs or waits */
   const lastBegan = new Map<string, number>()
   let turns = 0
   let running = 0
@@ -63,7 +62,7 @@ export function createWorkGate({
     if (ahead > 0 && msToBegin > mostWaitMs) throw overload(msToBegin)
   }
 
-  // Of each other tenant, at most as many batches begin before a tenant's next one as this tenant has until then.
+  // Before the next batch of a tenant, at most as many of each other tenant begin as this tenant has up to that batch.
   function countAhead(tenant_id: string): number {
     const batchesUntilThen = (waiters.get(tenant_id)?.length ?? 0) + 1
     let count = 0
@@ -85,7 +84,7 @@ export function createWorkGate({
   function begin(tenant_id: string, operations: number): () => void {
     if (running === 0 && waiters.size === 0) lastBegan.clear()
     lastBegan.set(tenant_id, ++turns)
-    if (running === 0) countedFrom = now() - (done * 1_000) / rate // time without work does not lower the rate
+    if (running === 0) countedFrom = now() - (done * 1_000) / rate // so that time without work does not lower the rate
     running += operations
     let hasLeft = false
     return () => {
@@ -117,7 +116,7 @@ export function createWorkGate({
     }
   }
 
-  // The tenant that has not begun for the longest time, also if it has only just arrived.
+  // The waiting tenant that has not begun for the longest time, even if it has only just arrived.
   function findNext(): string | undefined {
     let next: string | undefined
     let least = Number.POSITIVE_INFINITY
@@ -137,9 +136,9 @@ export function createWorkGate({
   }
 
   return {
-    /** Before a body is read. @throws OverloadError if not even a small batch of the tenant would be admitted */
+    /** Call it before a body is read. @throws OverloadError if not even a small batch of the tenant would be admitted */
     assertRoom: (tenant_id: string): void => assertRoom(tenant_id),
-    /** The caller calls what is returned at the end of its work. @throws OverloadError if it cannot begin in time */
+    /** The caller calls the returned function at the end of its work. @throws OverloadError if it cannot begin in time */
     async enter(tenant_id: string, operations: number): Promise<() => void> {
       if (waiters.size === 0 && hasRoom(operations)) return begin(tenant_id, operations)
       assertRoom(tenant_id, operations)
@@ -162,14 +161,13 @@ export function createWorkGate({
   }
 }
 
-/** Searches of one tenant that may wait in a process; more are refused. */
+/** How many searches of one tenant may wait in a process; more are refused. */
 const WAITING_OF_TENANT = 7
 
 export type InSearchPlace = ReturnType<typeof createSearchPlaces>
 
-/** One search of a tenant at a time. @throws OverloadError when too many wait, Refusal once the signal is aborted */
+/** Runs one search of a tenant at a time. @throws OverloadError if too many wait, Refusal once the signal is aborted */
 export function createSearchPlaces() {
-  /** by tenant: the searches that wait while one runs */
   const places = new Map<string, (() => void)[]>()
   return async <Result>(
     { tenant_id, signal }: { tenant_id: string; signal: AbortSignal | undefined },
@@ -191,7 +189,6 @@ export function createSearchPlaces() {
 
 const stoppedWaiting = () => new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the search')
 
-/** @throws Refusal E_UNAVAILABLE if the caller is gone */
 export function assertWaitedFor(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw stoppedWaiting()
 }
@@ -213,15 +210,15 @@ async function waitForPlace(waiting: (() => void)[], signal: AbortSignal | undef
 }
 
 /**
- * The memory that calls hold: their bodies from the first byte on, and their long answers until they are read. It has
- * room for 16 of the largest batches, in a container of 512 MB too. One tenant leaves room for the others, and a stolen
- * API key for the rest of its tenant.
+ * The memory that calls hold: their bodies from the first byte on, and their long answers until they are read. There is
+ * room for 16 of the largest batches, even in a container of 512 MB. One tenant leaves room for the others, and a
+ * stolen API key leaves room for the rest of its tenant.
  */
 const PROCESS_BYTES = 134_217_728
 const TENANT_BYTES = PROCESS_BYTES / 4
 const API_KEY_BYTES = (TENANT_BYTES * 3) / 4
 
-/** Starts the holding of one call, which refuses with E_UNAVAILABLE. */
+/** Starts the holding of one call; the holding refuses with E_UNAVAILABLE. */
 export type HeldBytes = (tenant_id: string, api_key_id: string) => Holding
 
 export function createCallHoldings(): HeldBytes {

@@ -1,4 +1,3 @@
-/** The rows of API keys. */
 import { type HeldPermission, type KeyListParts, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { assertInserted, exists, type Fragment, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
@@ -9,7 +8,7 @@ export interface ApiKeyRow {
   api_key_id: string
   /** HMAC of the API key under the pepper, in hexadecimal */
   digest: string
-  /** the number of that pepper; not covered by the MAC: the digest is searched for under every pepper */
+  /** the number of that pepper; not covered by the MAC, since the digest is searched for under every pepper */
   pepper: number
   name: string
   prefix: string
@@ -40,14 +39,12 @@ export async function insertApiKey(sql: Transaction, row: ApiKeyRow): Promise<vo
 
 type Found = WithNewestEntry<ApiKeyRow> | undefined
 
-/** @throws TamperedRowError if there are several */
 export async function findApiKeyByDigest(sql: Queryable, tenant_id: string, digest: string): Promise<Found> {
   const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
     select ${columns(sql)}, ${newestEntryOfApiKey(sql, tenant_id)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
   return onlyRow(rows, `an API key of tenant ${tenant_id}`, { tenant_id, digest })
 }
 
-/** @throws TamperedRowError if there are several */
 export async function findApiKey(sql: Queryable, tenant_id: string, api_key_id: string): Promise<Found> {
   const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
     select ${columns(sql)}, ${newestEntryOfApiKey(sql, tenant_id)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
@@ -58,11 +55,10 @@ interface ApiKeyPage {
   limit?: number
   offset?: number
   after?: ApiKeyRow | undefined
-  /** only those that are limited to keys on this list */
+  /** if given, only API keys whose every listed key or folder lies within this list */
   within?: KeyListParts | undefined
 }
 
-/** A page of the tenant's API keys, oldest first, or all of them. */
 export async function listApiKeys(
   sql: Queryable,
   tenant_id: string,
@@ -76,7 +72,7 @@ export async function listApiKeys(
     order by created_at, api_key_id limit ${limit ?? null} offset ${offset ?? 0}`
 }
 
-/** Each item of the row's list is an id or a folder of the other list, or a key in such a folder. */
+/** Whether each item of the row's list is an id or folder of the given list, or a key in such a folder. */
 function isWithin(sql: Queryable, tenant_id: string, { ids, folders }: KeyListParts) {
   return sql`and pg_catalog.cardinality(keys) > 0 and not exists (
     select from pg_catalog.unnest(keys) as item (name)
@@ -87,12 +83,11 @@ function isWithin(sql: Queryable, tenant_id: string, { ids, folders }: KeyListPa
         where k.tenant_id = ${tenant_id} and k.key_id::text = item.name and pg_catalog.starts_with(k.name, folder)))`
 }
 
-/** Whether a tenant has an API key that is not revoked. */
 export function hasApiKey(sql: Queryable, tenant_id: string): Promise<boolean> {
   return exists(sql, sql`select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null`)
 }
 
-/** Whether a tenant has that many API keys that are neither revoked nor expired at a time. */
+/** Whether a tenant has `count` API keys that are neither revoked nor expired at a time. */
 export function hasUsableApiKeys(
   sql: Queryable,
   tenant_id: string,
@@ -129,8 +124,8 @@ export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<bo
 }
 
 /**
- * Writes when API keys were last used, in milliseconds since 1970, by API key id. Never replaces a later time, unless
- * it is after `implausible`. Rows are locked in a fixed order, so that processes writing the same ones cannot deadlock.
+ * Writes when API keys were last used, in milliseconds since 1970, by API key id. A later stored time stays, unless it
+ * is after `implausible`. Rows are locked in a fixed order, so that processes writing the same ones cannot deadlock.
  */
 export async function noteUses(
   sql: Queryable,
@@ -151,13 +146,13 @@ export async function noteUses(
       and (a.last_used_at is null or a.last_used_at < u.used_at or a.last_used_at > ${new Date(implausible).toISOString()})`
 }
 
-/** More than the lists of an API key take in the database: 256 networks of IPv6, or all permissions. */
+/** Above the size of an API key's longest lists in the database: 256 networks of IPv6, or all permissions. */
 const MAX_LIST_BYTES = 16_384
-/** More than the longest budgets have. */
+/** Above the length of the longest budgets. */
 const MAX_BUDGETS_CHARACTERS = 256
 
-// As for tenants, at most one character or byte more than a server writes is read: a longer value breaks the row's MAC.
-// Lists that are too long are not read. Their size is that on disk, where a value is compressed to a 250th at best.
+// As for tenants, at most one character or byte beyond what a server writes is read: a longer value breaks the row's MAC.
+// Lists that are too long are not read. The size that is compared is that on disk, where compression reaches at best 1:250.
 function columns(sql: Queryable) {
   return sql`api_key_id, tenant_id, pg_catalog.substr(digest, 1, 65) as digest, pepper,
              pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, pg_catalog.substr(prefix, 1, 65) as prefix,

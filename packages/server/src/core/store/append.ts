@@ -1,6 +1,6 @@
 /**
- * Appends to one log or to many in one statement. Where tenants are spread over machines, which get a copy of all parts
- * of such a statement for three times the CPU time, plain statements append to one log, sent to the machine of its tenant.
+ * Appends to one log or to many in one statement. On a database that spans machines, each machine would get a copy of all parts of
+ * a shared statement, at three times the CPU time. There, each statement appends to one log and goes to the machine of its tenant.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { COUNTED_AS_UNWRAP, isUuid, type LogAction } from '@eaas/protocol'
@@ -9,15 +9,14 @@ import { NIL_UUID } from './audit.js'
 import { assertInserted, type Queryable, type Sql, type Transaction } from './db.js'
 import { writeArray, writeBytes, writeColumns } from './entry-columns.js'
 
-/** In milliseconds; more than any two times can differ by. */
+/** In milliseconds; above any possible difference of two times. */
 export const ANY_SKEW_MS = 1e15
 
-/** What to append to one log, in which the head moves from `previous` to `next`. */
 export interface Append {
   previous: Head
   next: Head
   entries: readonly ChainedEntry[]
-  /** in milliseconds; `time` is by the server's clock, and the entries' own times may be ahead of it */
+  /** in milliseconds; `time` is by the server's clock; the entries' own times may be ahead of it */
   clock: { time: number; toleranceMs: number }
 }
 
@@ -27,12 +26,12 @@ export type Appended = { isMoved: boolean; database_time: number }
 /**
  * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them.
  * Changes nothing if the head in the database is not `previous` or is locked, or if the database's clock differs from
- * the server's by more than the tolerance. It does not wait for the lock: the driver may have sent other tenants'
+ * the server's by more than the tolerance. It does not wait for the lock, since the driver may have sent other tenants'
  * statements behind it. A join with the locked row would take 5 % more of the database's CPU time.
  *
- * The statement fails, so that nothing is written, if a trigger dropped an entry: it counts what was inserted. A rule
- * that writes elsewhere makes it fail because it can't return `tableoid`. An entry that a trigger altered is found by
- * verification; to check it here would take 10 % to 17 % more of that time.
+ * The statement counts what it inserted, and fails, so that nothing is written, if a trigger dropped an entry. If a
+ * rule writes elsewhere, the statement fails because `tableoid` is missing. Verification finds an entry that a trigger
+ * altered: a check here would take 10 % to 17 % more of that time.
  */
 export async function appendEntries(sql: Queryable, { previous, next, entries, clock }: Append): Promise<Appended> {
   const counts = countByKind(entries)
@@ -85,7 +84,6 @@ export async function appendEntries(sql: Queryable, { previous, next, entries, c
 /** 0 and `NIL_UUID` stand for none. */
 type Kind = { action: LogAction; key_id: string; key_version: number; api_key_id: string; entries: number }
 
-/** Counts entries as `audit_counts` does. Groups are long, so it builds no text for each entry. */
 function countByKind(entries: readonly ChainedEntry[]): Kind[] {
   const byKey = new Map<string | null, Kind[]>()
   for (const entry of entries) {
@@ -114,9 +112,9 @@ function findKind(kinds: Kind[], { action, key_id, key_version, actor }: Chained
 type AppendedToMany = { moved: number[]; database_time: number }
 
 /**
- * Appends for each tenant as `appendEntries` does for one, and leaves out those whose head is locked or not the
- * previous one: a wait for one tenant would be a wait for all. Two such statements never wait for each other. Fails as
- * `appendEntries` does if an entry of any of them was dropped.
+ * Appends for each tenant as `appendEntries` does for one. Skips tenants whose head is locked or is not the previous
+ * one, so that no tenant waits for another's lock. Two such statements never wait for each other. If an entry of any
+ * tenant was dropped, the whole statement fails.
  */
 export async function appendToMany(
   sql: Queryable,
@@ -183,14 +181,13 @@ export async function appendToMany(
   return result
 }
 
-/** Rows of one statement: each number of them is a statement of its own, which the session keeps prepared. */
+/** Rows of one statement. The session keeps a prepared statement for each number of rows. */
 const ROWS_AT_ONCE = 64
 
 export function appendInTransaction(sql: Sql, append: Append): Promise<Appended> {
   return sql.begin((transaction) => appendByStatements(transaction, append)) as Promise<Appended>
 }
 
-/** Appends entries as `appendEntries` does, within a transaction. */
 export async function appendByStatements(sql: Transaction, append: Append): Promise<Appended> {
   const { previous, clock } = append
   const [locked] = await sql<{ database_time: number }[]>`

@@ -18,18 +18,16 @@ export interface Evidence {
   head: Head | undefined
   /** whether there are several heads, of which `head` is one */
   hasSeveralHeads: boolean
-  /** in order */
   marks: PurgeMark[]
-  /** the last entry that exists; 0 if there is none */
   last_id: number
   /** the first entry that exists, if its id is below 1, which no server writes; otherwise 1 */
   first_id: number
   rows: RightsRows
-  /** if rows share a primary key: the newest entry that each such group names, and the smallest of these */
+  /** if rows share a primary key: the newest entry that each such group names, and of these the smallest */
   repeated: number | undefined
 }
 
-/** A concurrent change is in the snapshot completely or not at all. */
+/** One snapshot: it contains a concurrent change completely or not at all. */
 export async function readEvidence(sql: Sql, tenant_id: string, { withRows = true } = {}): Promise<Evidence> {
   return sql.begin('isolation level repeatable read read only', async (snapshot) => {
     const [head, ...otherHeads] = await listTenantHeads(snapshot, tenant_id)
@@ -58,7 +56,6 @@ export async function readEvidence(sql: Sql, tenant_id: string, { withRows = tru
   })
 }
 
-/** For each name that several rows share, the newest entry that they name. */
 function repeatedIn<Row extends { entry_id: number }>(rows: readonly Row[], nameOf: (row: Row) => string): number[] {
   const newest = new Map<string, number>()
   const repeated = new Set<string>()

@@ -1,7 +1,7 @@
 /**
  * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a range of ids,
- * whose ends an index finds. Totals sum the counts of whole days, and count rows only on the first and the last day, or
- * on all days of a log in which an operator accepted that a clock was ahead: times go back there.
+ * whose ends an index finds. Totals sum the counts of whole days, and count rows only on the first and last day. Times
+ * do go back in a log in which an operator accepted that a clock was ahead: there, rows are counted on all days.
  */
 import type { AuditEntry } from '@eaas/audit/formats'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
@@ -9,10 +9,10 @@ import { NIL_UUID } from './audit.js'
 import { exists, type Fragment, type Queryable } from './db.js'
 import { lastIdWithin, ofKeyAndAction, pageOfBlocks, type Range, sampledWithin, withinBlocks } from './entry-indexes.js'
 
-/** An entry with what proves it; `previous_hash` is of the entry before, or of the mark of the purge that took it. */
+/** An entry with its proof; `previous_hash` is that of the entry before, or of the mark of the purge that deleted it. */
 export type ListedEntry = AuditEntry & { hash: Uint8Array; mac: Uint8Array; previous_hash: Uint8Array | null }
 
-/** What to list; times are inclusive, RFC 3339. No index finds `actor` and `has`: every entry of the range is read. */
+/** What to list; times are inclusive, RFC 3339. No index finds `actor` and `has`, so every entry of the range is read. */
 export interface EntryFilter {
   key_id?: string | undefined
   action?: Action | undefined
@@ -20,42 +20,38 @@ export interface EntryFilter {
   date_from?: string | undefined
   date_to?: string | undefined
   after_id?: number | undefined
-  /** texts in the metadata, at least one of each group */
+  /** texts in the metadata; an entry must have at least one of each group */
   has?: readonly (readonly string[])[] | undefined
 }
 
 export type Page = { limit: number; offset: number; order: 'asc' | 'desc' }
 
-/** Entries that one statement of a search reads: other calls of an embedded database wait for no more at a time. */
+/** Entries that one statement of a search reads. Other calls of an embedded database wait for one such statement at most. */
 const SEARCHED_AT_ONCE = 5_000
-/** Entries that a statement counts by key or action, whose metadata it does not read. */
+/** Entries that one statement counts by key or action, without reading their metadata. */
 const COUNTED_AT_ONCE = 10_000
-/** Entries at an end of a range: so many are read faster than a block of an index. */
+/** At an end of a range, reading this many entries is faster than reading a block of an index. */
 const NEAR = 1_000
 
 const ALL_DAYS = { first: '0001-01-01', last: '9999-12-31' }
 
-/** Runs a statement that reads many entries once that is admitted. */
+/** Runs a statement that reads many entries, once it is admitted. */
 export type WhenAdmitted = <Result>(read: () => Promise<Result>) => Promise<Result>
 
 type List = { sql: Queryable; tenant_id: string; filter: EntryFilter; whenAdmitted: WhenAdmitted }
 
-/** Whether a list reads more entries than it returns, to filter or to count them. */
 export function isSearch(filter: EntryFilter): boolean {
   return isByBlocks(filter) || isScan(filter)
 }
 
-/** Whether an index by blocks finds entries of a filter. */
 function isByBlocks({ key_id, action }: EntryFilter): boolean {
   return key_id !== undefined || action !== undefined
 }
 
-/** Whether a filter reads each entry of its range. */
 function isScan({ actor, has = [] }: EntryFilter): boolean {
   return actor !== undefined || has.length > 0
 }
 
-/** Thrown for a filter that would read more entries than it may. */
 export class ScanError extends Error {
   override readonly name = 'ScanError'
 
@@ -95,7 +91,7 @@ export async function listEntries(
   if (key_id !== undefined && action !== undefined) {
     return { entries: await readPageOfKeyAndAction(list, { tenant_id, key_id, action }, range, page), total }
   }
-  // If so many entries match, the page is likely among the first `NEAR` in its order.
+  // If this many entries match, the page is likely among the first `NEAR` in its order.
   if (total * NEAR > 2 * (page.offset + page.limit) * size) {
     const entries = await readPage(list, narrow(range, { ...page, offset: 0, limit: NEAR }), page)
     if (entries.length === page.limit) return { entries, total }
@@ -103,7 +99,7 @@ export async function listEntries(
   return { entries: await readPageOfBlocks(list, range, page), total }
 }
 
-/** Counts and reads entries that no index finds, a stretch of the range at a time, in the order of the page. */
+/** Counts and reads entries that no index finds, one stretch of the range at a time, in the order of the page. */
 async function search(list: List, range: Range, page: Page): Promise<{ entries: ListedEntry[]; total: number }> {
   const entries: ListedEntry[] = []
   let total = 0

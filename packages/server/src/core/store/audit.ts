@@ -1,4 +1,3 @@
-/** The audit log and the heads of its chains. */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import type { Action, LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
@@ -10,19 +9,18 @@ export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
 /**
  * The columns of a head `h`. An attacker who writes rows can make a value as long as memory, and heads are read each
- * second: so only one byte more than a server writes is read of a hash or MAC, which still makes it differ.
+ * second. So a hash or MAC is read to one byte beyond its length, at which it already differs.
  */
 export function headColumns(sql: Queryable) {
   return sql`h.tenant_id, h.last_id, pg_catalog.substr(h.hash, 1, 33) as hash, h.policy_version, h.created_at,
     pg_catalog.substr(h.mac, 1, 33) as mac`
 }
 
-/** @throws TamperedRowError if there are several */
 export async function findHead(sql: Queryable, tenant_id: string): Promise<Head | undefined> {
   return onlyRow(await listTenantHeads(sql, tenant_id), `the head of tenant ${tenant_id}`)
 }
 
-/** At most two heads are read; there is a second one only if the primary key was dropped. */
+/** Reads at most two heads; there is a second one only if the primary key was dropped. */
 export function listTenantHeads(sql: Queryable, tenant_id: string): Promise<Head[]> {
   return sql<Head[]>`select ${headColumns(sql)} from heads h where h.tenant_id = ${tenant_id} limit 2`
 }
@@ -45,17 +43,16 @@ export async function insertHead(sql: Transaction, head: Head): Promise<void> {
   assertInserted(result, 'heads')
 }
 
-/** @throws TamperedRowError if there are several */
 export async function findEntryHash(sql: Queryable, tenant_id: string, id: number): Promise<Uint8Array | undefined> {
   const rows = await sql<{ hash: Uint8Array }[]>`
     select hash from audit_log where tenant_id = ${tenant_id} and id = ${id}`
   return onlyRow(rows, `entry ${id} of tenant ${tenant_id}`)?.hash
 }
 
-/** `metadata` is null too if it is longer than any that a server writes. */
+/** `metadata` is also null if it is longer than any that a server writes. */
 export type ToldEntry = { id: number; action: string; metadata: string | null }
 
-/** Which entries to list: in order after an id, with one of the actions, and with metadata that holds the text. */
+/** Which entries to list, in order: after an id, with one of the actions, and with metadata that contains the text. */
 type Told = { actions: readonly LogAction[]; text?: string | undefined; after_id: number; limit: number }
 
 export function listEntriesOf(
@@ -88,26 +85,25 @@ export async function hasEntrySince(
   return exists(sql, rows)
 }
 
-/** The largest id of a tenant's entries, whoever wrote them; 0 if there are none. */
+/** The largest id of a tenant's entries, including entries that no server wrote; 0 if there are none. */
 export async function findLastId(sql: Queryable, tenant_id: string): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
     select id from audit_log where tenant_id = ${tenant_id} order by id desc limit 1`
   return row?.id ?? 0
 }
 
-/** The smallest id of a tenant's entries, whoever wrote them; 1 if there are none, or if it is larger. */
+/** The smallest id of a tenant's entries, including entries that no server wrote; at most 1. */
 export async function findFirstId(sql: Queryable, tenant_id: string): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
     select id from audit_log where tenant_id = ${tenant_id} and id < 1 order by id limit 1`
   return row?.id ?? 1
 }
 
-/** No server writes longer metadata, in bytes: the longest is of a change of an API key, with its lists twice. */
+/** In bytes. The longest metadata that a server writes is of a change of an API key, with its lists twice. */
 export const MAX_METADATA = 16_384
-/** No actor and no address is longer, in characters. */
+/** In characters. No actor and no address is longer. */
 const MAX_ORIGIN = 1_024
 
-/** An entry as the database writes it in JSON. */
 type EntryFields = [
   id: number,
   action: Action,
@@ -121,12 +117,11 @@ type EntryFields = [
   mac: string,
 ]
 
-/** The entries of a log after `after_id` up to and including `through_id`. */
 type Stretch = { tenant_id: string; after_id: number; through_id: number }
 
 /**
- * Reads the first `limit` entries of a stretch in order. One JSON text takes half the time that the driver needs for as
- * many rows. As for heads, at most one character more than a server writes is read, so that a page fits into memory.
+ * Reads the first `limit` entries of a stretch in order, as one JSON text: as rows, they would take the driver twice as
+ * long. As for heads, at most one character beyond what a server writes is read, so that a page fits into memory.
  */
 export async function readChain(
   sql: Queryable,
@@ -142,7 +137,7 @@ export async function readChain(
   return readEntries(tenant_id, row?.entries)
 }
 
-/** The same for several logs, of each the first `limit` ids, by tenant. A log without an entry there is left out. */
+/** As `readChain` for several logs: the first `limit` ids of each, by tenant. A log without entries in its stretch is left out. */
 export async function readChains(
   sql: Queryable,
   stretches: readonly Stretch[],

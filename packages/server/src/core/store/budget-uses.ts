@@ -1,8 +1,7 @@
-/** What API keys used of their budgets, so that all processes count together. */
+/** The use of API keys' budgets. It is in the database, so that all processes count together. */
 import type { BudgetKind, BudgetWindow } from '@eaas/protocol'
 import type { Queryable, Transaction } from './db.js'
 
-/** What an API key requests of a budget. */
 export interface BudgetRequest {
   tenant_id: string
   api_key_id: string
@@ -10,16 +9,16 @@ export interface BudgetRequest {
   calls: number
   per_minute: number
   per_day: number
-  /** whether a window that it exceeds is marked as exceeded at once; otherwise `markExceeded` does that */
+  /** whether the statement itself marks an exceeded window; otherwise the caller uses `markExceeded` */
   marks: boolean
 }
 
-/** By the windows of the database's clock. */
+/** Windows follow the database's clock. */
 export interface BudgetUse {
   granted: number
-  /** what the minute would have granted alone */
+  /** what the limit of the minute alone would have granted */
   granted_by_minute: number
-  /** whether the window's present limit did not grant this request in full, and was not marked as exceeded yet */
+  /** whether the window's limit did not grant this request in full, and the window was not yet marked as exceeded */
   is_minute_first: boolean
   is_day_first: boolean
   /** whether the request was not granted in full, and nothing of the day is left */
@@ -29,8 +28,8 @@ export interface BudgetUse {
 }
 
 /**
- * Counts a request as far as the limits grant it. The day counts what the minute grants. The clock is read under the
- * lock of the row: a process that waited for the lock does not reopen a window that has ended.
+ * Counts a request as far as the limits grant it. The day counts only what the minute grants. The clock is read under
+ * the lock of the row, so that a process that waited for the lock does not reopen a window that has ended.
  */
 export async function countBudgetUse(sql: Queryable, request: BudgetRequest): Promise<BudgetUse> {
   const known = await update(sql, request)

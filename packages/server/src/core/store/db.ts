@@ -5,8 +5,8 @@ import { createLogin } from './login.js'
 import { startupFormats } from './text-formats.js'
 
 /**
- * Times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is neither, which no server
- * wrote, is read as one that no MAC matches, so that verification reports it instead of failing.
+ * Times are RFC 3339 strings with milliseconds, bigints are safe numbers. Any other value, which no server wrote, is
+ * read as one that matches no MAC, so that verification reports it instead of failing.
  */
 const types = {
   timestamptz: { to: 1184, from: [1184], serialize: (time: string) => time, parse: readTime },
@@ -20,25 +20,24 @@ export type Sql = postgres.Sql<Types>
 /** A transaction: every query of it runs on one connection. Code within it must not await another connection. */
 export type Transaction = postgres.TransactionSql<Types>
 export type Queryable = Sql | Transaction
-/** A part of a statement. */
 export type Fragment = ReturnType<Queryable>
 
 /** The next rows of a list, after one of them. */
 export type PageOf<Row> = { after: Row | undefined; limit: number }
 
-/** How long one statement may take before the database gives up, in milliseconds. */
+/** In milliseconds; then the database gives up a statement. */
 const STATEMENT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 4_000
-/** How long a transaction may be idle: a stopped process would otherwise keep its locks. */
+/** In milliseconds; a stopped process would otherwise keep its locks. */
 const IDLE_IN_TRANSACTION_MS = 5_000
-/** How long the database waits for its packets to be acknowledged before it closes the connection. */
+/** In milliseconds; then the database closes a connection whose packets are not acknowledged. */
 const TCP_USER_TIMEOUT_MS = 20_000
-/** After how long without a packet this side sends a keep-alive probe. */
+/** Without a packet for this long, this side sends a keep-alive probe. */
 const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
 /** After this long without an answer, the database is probed on another connection (patches/19-silent-host.diff). */
 const SILENCE_S = 3
-/** After how long a connection is replaced by a new one, so that no change to its session lasts. */
+/** After this long a connection is replaced by a new one, which ends any change to its session. */
 const MAX_LIFETIME_S = 600
 const IDLE_TIMEOUT_S = 300
 /** The driver's own delay between two attempts to connect grows to 20 s, which would prolong every outage. */
@@ -49,21 +48,20 @@ interface ConnectOptions {
   url?: string | undefined
   /** the file with the URL; each new connection reads its login from it */
   urlFile?: string | undefined
-  /** called when that file cannot be used, so that a connection logs in as the last one did */
+  /** called when that file cannot be used and a connection logs in with the last usable login */
   onStaleLogin?: ((error: Error) => void) | undefined
   socketPath?: string | undefined
   max: number
-  /** whether a pooler gives each transaction another back end, so that no state may be kept in a session */
+  /** whether a pooler gives each transaction another back end, so that sessions keep no state */
   isPooled?: boolean
-  /** whether the tables are spread over machines */
   isSpread?: boolean
   /** the search path that sessions begin with, unless a pooler gives them another one; the role's by default */
   searchPath?: string | undefined
 }
 
 /**
- * Has PostgreSQL refuse a statement from which row level security would hide rows. A pooler gets it before each
- * statement outside of a transaction, so it returns no row.
+ * Makes PostgreSQL refuse a statement from which row level security would hide rows. Through a pooler it is sent before
+ * each statement outside of a transaction, so it returns no row.
  */
 const WHOLE_TABLES = "select from pg_catalog.set_config('row_security', 'off', true) as s (value) where value is null"
 
@@ -77,7 +75,7 @@ const SESSION_LIMITS = {
 const TIMED_OUT = ['57014', '55P03']
 
 /**
- * Runs slow statements in a session without the limits that are meant for calls. A pooler's sessions have those of the
+ * Runs slow statements in a session without the limits for calls. Through a pooler, sessions have the limits of the
  * role: if these are too short, the error says to run the command `directly` without the pooler.
  */
 export async function withoutLimits<Result>(
@@ -120,7 +118,7 @@ export function connect(given: ConnectOptions): Sql {
     onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
     // Only the back end that prepared a named statement knows it.
     prepare: !isPooled,
-    // pgbouncer refuses parameters at startup that it does not know; it knows application_name and a few formats.
+    // pgbouncer knows application_name and a few formats, and refuses other parameters at startup.
     connection: {
       ...(socketPath ? {} : { application_name: 'eaas', ...startupFormats({ isPooled }) }),
       ...(socketPath || isPooled ? {} : { ...SESSION_LIMITS, tcp_user_timeout: TCP_USER_TIMEOUT_MS }),
@@ -142,7 +140,7 @@ export function connect(given: ConnectOptions): Sql {
   return sql as unknown as Sql
 }
 
-// Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its data may be
+// Chooses, among several hosts, the one that takes writes. Refuses a standby even as the only host: its data may be
 // old, so that a revoked API key would still work, and a log would seem to have gone back.
 function target(url: string, options: postgres.Options<Record<string, postgres.PostgresType>>) {
   const { first, hosts, socketPath, database } = readDatabaseUrl(url) ?? { first: url, hosts: [], database: '' }
@@ -153,7 +151,7 @@ function target(url: string, options: postgres.Options<Record<string, postgres.P
   return [first, { ...options, target_session_attrs, database, ...place }] as const
 }
 
-/** Has each transaction do something before its work, in the same round trip. */
+/** Makes each transaction run `act` before its work, in the same round trip. */
 function beforeWork(sql: postgres.Sql, act: (transaction: postgres.TransactionSql) => unknown): void {
   const begin = sql.begin.bind(sql) as (...args: unknown[]) => unknown
   const beginAfter = (...args: unknown[]) => {
@@ -170,18 +168,18 @@ function markSpread<Marked extends object>(sql: Marked): Marked {
   return Object.assign(sql, { isSpread: true })
 }
 
-/** Whether the tables are spread: a few statements then name the tenant, for which others would plan worse. */
+/** Whether the tables are spread: a few statements then name the tenant, which would worsen their plans elsewhere. */
 export function isSpread(sql: Queryable): boolean {
   return 'isSpread' in sql
 }
 
-/** Whether Citus spreads the tables over machines (docs/scaling.md). Only a superuser makes the table that says so. */
+/** Whether Citus spreads the tables over machines (docs/scaling.md). Only a superuser can create the table that says so. */
 export async function areTablesSpread(sql: Queryable): Promise<boolean> {
   if (!(await hasTable(sql, 'pg_catalog.pg_dist_partition'))) return false
   return exists(sql, sql`select from pg_catalog.pg_dist_partition where logicalrelid = pg_catalog.to_regclass('heads')`)
 }
 
-// SESSION_LIMITS and WHOLE_TABLES as text: parameters would have to be prepared. If it fails, the driver rolls back.
+// SESSION_LIMITS and WHOLE_TABLES as text, since parameters would have to be prepared. If it fails, the driver rolls back.
 function setLimits(transaction: postgres.TransactionSql): void {
   transaction`
     set local statement_timeout = 5000; set local lock_timeout = 4000; set local idle_in_transaction_session_timeout = 5000;
@@ -190,14 +188,14 @@ function setLimits(transaction: postgres.TransactionSql): void {
     .execute()
 }
 
-/** The code of the patched driver (packages/postgres) for a COMMIT that the database answered with the tag ROLLBACK. */
+/** The patched driver's code (packages/postgres) for a COMMIT that the database answered with the tag ROLLBACK. */
 const COMMIT_ROLLED_BACK = 'COMMIT_ROLLED_BACK'
-/** SQLSTATEs of the connection: a pooler answers with one after it has lost its own connection to the database. */
+/** SQLSTATEs of the connection. A pooler answers with one after it lost its own connection to the database. */
 const CONNECTION_EXCEPTION = /^08/
 
 /**
  * Whether the database refused a statement of the transaction, or answered COMMIT with ROLLBACK. After any other error,
- * such as a connection that ended, the transaction may have been committed.
+ * such as a closed connection, the transaction may have been committed.
  */
 export function isRolledBack(error: unknown): boolean {
   if (error instanceof postgres.PostgresError) return error.severity === 'ERROR' && !isPartUnreachable(error)
@@ -205,12 +203,11 @@ export function isRolledBack(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === COMMIT_ROLLED_BACK
 }
 
-/** Whether a database that spans machines lacks one of them: only statements about rows which that one holds fail. */
+/** Whether a machine of a database that spans machines is missing: only statements about rows on that machine fail. */
 export function isPartUnreachable(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.severity === 'ERROR' && CONNECTION_EXCEPTION.test(error.code)
 }
 
-/** Thrown within a transaction when a trigger or a rule dropped rows. */
 export class DroppedRowsError extends Error {
   override readonly name = 'DroppedRowsError'
 }

@@ -1,18 +1,16 @@
-/** How long a caller waits for the database before its call fails. */
 import type { Sql } from './db.js'
 
-/** In milliseconds: longer than any statement should take, shorter than a client waits. */
+/** In milliseconds: longer than any statement should take, shorter than any client waits. */
 export const DATABASE_DEADLINE_MS = 4_000
 
-/** For a whole transaction. The database limits each statement; this one catches a database that is silent. */
+/** For a whole transaction, in case the database is silent. The database itself limits each statement. */
 const TRANSACTION_DEADLINE_MS = 30_000
 
-/** Thrown when the database did not answer in time. The statement may still take effect. */
 export class DatabaseDeadlineError extends Error {
   override readonly name = 'DatabaseDeadlineError'
 }
 
-/** Waits for `work` until a deadline, which may have passed. @throws DatabaseDeadlineError, or what `late` makes */
+/** Waits for `work` until a deadline, possibly one in the past. @throws DatabaseDeadlineError, or what `late` makes */
 export async function withDeadline<T>(
   work: Promise<T>,
   ms = DATABASE_DEADLINE_MS,
@@ -29,7 +27,7 @@ export async function withDeadline<T>(
   }
 }
 
-/** Has each statement outside of a transaction, and each whole transaction, reject after its deadline. */
+/** Makes each statement outside of a transaction, and each whole transaction, reject after its deadline. */
 export function withDeadlines(
   sql: Sql,
   { statementMs = DATABASE_DEADLINE_MS, transactionMs = TRANSACTION_DEADLINE_MS } = {},
@@ -51,12 +49,12 @@ export function withDeadlines(
 
 const unlimited = new WeakMap<Sql, Sql>()
 
-/** The same connections without the deadlines, for a transaction that may take long and that no caller waits for. */
+/** The same connections without deadlines, for a transaction that may take long and that no caller waits for. */
 export function withoutDeadlines(sql: Sql): Sql {
   return unlimited.get(sql) ?? sql
 }
 
-// The driver sends a query when its `then` is called. A fragment of another query is never awaited, and so gets no
+// The driver sends a query when its `then` is called. Fragments of other queries are never awaited, so they get no
 // deadline.
 function bounded<T>(query: Promise<T>, ms: number): Promise<T> {
   const then = query.then.bind(query)

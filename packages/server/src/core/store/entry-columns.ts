@@ -1,6 +1,6 @@
 /**
- * The columns of audit entries as arrays in PostgreSQL's text format (its manual, 8.15), written in stretches between
- * which other calls run: the driver would write the arrays of many entries in one go.
+ * The columns of audit entries as arrays in PostgreSQL's text format (its manual, 8.15). The driver would write the
+ * arrays of many entries in one go; this code writes them in stretches, between which other calls run.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { createStretches } from '../event-loop.js'
@@ -10,7 +10,7 @@ const ESCAPED = /["\\]/g
 /** `append` is the position of the entry's append among those of the statement. */
 type EntryColumns = Record<'append' | Exclude<keyof ChainedEntry, 'tenant_id' | 'created_at'>, string>
 
-/** Writes one array for each column whose values differ between the entries of one append, of one tenant or of many. */
+/** Writes one array for each column whose values differ between the entries of an append; appends may be of many tenants. */
 export async function writeColumns(appends: readonly { entries: readonly ChainedEntry[] }[]): Promise<EntryColumns> {
   let [append, id, action, key_id, key_version, actor, ip_address, metadata, hash, mac] = Array<string>(10).fill('')
   let separator = '{'
@@ -61,7 +61,7 @@ export function writeBytes(values: readonly Uint8Array[]): string {
   return `{${values.map(hex).join()}}`
 }
 
-/** Quotes values of which many in a row are equal. */
+/** Quotes values, many of which repeat in a row. */
 function rememberLast(): typeof quoted {
   let last: string | null = null
   let written = quoted(last)
@@ -78,7 +78,7 @@ function quoted(text: string | null): string {
   return text === null ? 'null' : `"${text.replace(ESCAPED, '\\$&')}"`
 }
 
-/** JSON has no control characters: so JSON's own escapes are PostgreSQL's too, and one call writes them. */
+/** JSON has no control characters, so JSON's own escapes are valid for PostgreSQL, and one call writes them. */
 function quotedJson(text: string | null): string {
   return text === null ? 'null' : JSON.stringify(text)
 }

@@ -10,9 +10,9 @@ export type Range = { after_id: number; through_id: number }
 type BlockPage = { limit: number; offset?: number; order?: 'asc' | 'desc' }
 
 /**
- * What follows `from audit_log`: a page of entries under a condition that names the first columns of an index, which is
- * read in its order up to the block in which the page ends; only these blocks are sorted. A condition on the id must
- * say `is true`, or PostgreSQL could read a range of the primary key.
+ * What follows `from audit_log` for a page of entries. The condition names the first columns of an index, which is read
+ * in its order up to the block in which the page ends; only these blocks are sorted. A condition on the id must say `is
+ * true`, or PostgreSQL could read a range of the primary key instead.
  */
 export function pageOfBlocks(
   sql: Queryable,
@@ -31,7 +31,7 @@ export function pageOfBlocks(
     order by id / 4096 ${direction}, id ${direction} limit ${limit} offset ${offset}`
 }
 
-/** If PostgreSQL expected too few of these, it would read the logs of all tenants for a page with an offset. */
+/** With a lower estimate than these bounds give, PostgreSQL would read the logs of all tenants for a page with an offset. */
 export function withinBlocks(sql: Queryable, { after_id, through_id }: Range): Fragment {
   return sql`
     id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
@@ -39,8 +39,8 @@ export function withinBlocks(sql: Queryable, { after_id, through_id }: Range): F
 }
 
 /**
- * The index of a key with an action has entries in the order of their ids. Combine this only with conditions on the id:
- * with others, PostgreSQL would expect too few entries and sort them all. Hashes may collide: check what is shown.
+ * In the index of a key with an action, entries are in the order of their ids. Combine this only with conditions on the id: with
+ * others, PostgreSQL would expect too few entries and sort them all. Hashes may collide, so check each entry that is shown.
  */
 export function ofKeyAndAction(
   sql: Queryable,
@@ -50,19 +50,19 @@ export function ofKeyAndAction(
     pg_catalog.uuid_hash_extended(
       ${key}::uuid, pg_catalog.hashtextextended(${of}::text, pg_catalog.uuid_hash(${tenant}::uuid)::bigint))`
   const byHash: Fragment = sql`${hash(sql`tenant_id`, sql`key_id`, sql`action`)} = ${hash(tenant_id, key_id, action)}`
-  // The hash is of one tenant; but a database that spans machines would ask all of them.
+  // The hash is unique to one tenant, but without the tenant's id a database that spans machines would ask all of them.
   return isSpread(sql) ? sql`tenant_id = ${tenant_id} and ${byHash}` : byHash
 }
 
-/** The entries of the index of times that are within a bound, such as `>= …`. */
+/** The entries of the index of times within a bound, such as `>= …`. */
 export function sampledWithin(sql: Queryable, tenant_id: string | Fragment, bound: Fragment): Fragment {
   return sql`select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0 and ${isSampled(sql)}`
 }
 
 /**
  * The last id of a log whose time is within a bound, such as `<= …`; null if there is none. Times never go back from
- * one sampled entry to the next, so it is before the one that follows the last sampled one within the bound: the latest
- * one, in a log in which they never go back at all.
+ * one sampled entry to the next, so this entry is before the one that follows the last sampled one within the bound. It
+ * is the latest such entry if times never go back in the log.
  */
 export function lastIdWithin(
   sql: Queryable,

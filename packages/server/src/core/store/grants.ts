@@ -1,11 +1,11 @@
-/** The rights of a role that serves but does not own the tables: it reads and writes rows, and alters no table. */
+/** The rights of a role that serves but does not own the tables: it reads and writes rows, and cannot alter tables. */
 import type { Fragment, Queryable } from './db.js'
 
-/** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
+/** The rights on each table. `update` of one column allows locking a row that never changes. */
 const GRANTS = {
   instance: ['select', 'update (id)', 'update (wrapped_former_pepper)', 'update (backed_up_at)'],
   store_keys: ['select', 'update (refused_at)'],
-  schema_version: ['select', 'update (version)'], // for the commit that /health probes the database with
+  schema_version: ['select', 'update (version)'], // for the commit with which /health probes the database
   tenants: ['select', 'insert', 'update'],
   heads: ['select', 'insert', 'update'],
   audit_log: ['select', 'insert'],
@@ -21,7 +21,6 @@ const GRANTS = {
   chain_alarms: ['select', 'insert', 'update', 'delete'],
 } as const
 
-/** Each right with its table. */
 export const RIGHTS = Object.entries(GRANTS).flatMap(([table, rights]) =>
   rights.map((right: string) => ({ table, right })),
 )
@@ -31,7 +30,7 @@ export const GRANTED_TABLES: readonly string[] = Object.keys(GRANTS)
 
 type MissingRights = { role: string; missing: string[] }
 
-/** The rights that this connection's role lacks, such as `insert on heads`; none on a table that is missing. */
+/** The rights that this connection's role lacks, such as `insert on heads`. Missing tables are ignored. */
 export async function findMissingRights(sql: Queryable): Promise<MissingRights> {
   const [row] = await sql<MissingRights[]>`
     select current_user::text as role, array(

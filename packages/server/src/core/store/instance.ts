@@ -13,7 +13,6 @@ export async function findInstance(sql: Queryable): Promise<InstanceRow | undefi
   return row
 }
 
-/** Inserts the installation's row; false if another process inserted one first. */
 export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<boolean> {
   const result = await sql`
     insert into instance (id, wrapped_pepper, wrapped_signing_key, created_at)
@@ -22,7 +21,6 @@ export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<
   return result.count === 1
 }
 
-/** The wrapped key of the installation's own log. */
 export async function findInstallationKey(sql: Queryable): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ wrapped_audit_key: Uint8Array | null }[]>`
     select wrapped_audit_key from instance where id = 1`
@@ -33,7 +31,7 @@ export async function setInstallationKey(sql: Transaction, wrapped_audit_key: Ui
   await sql`update instance set wrapped_audit_key = ${wrapped_audit_key} where id = 1`
 }
 
-/** The metadata of the entries with statements about new signing keys, in order; the statements have signatures. */
+/** The metadata of the entries with signed statements about new signing keys, in order. */
 export async function listKeyChanges(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ metadata: string | null }[]>`
     select pg_catalog.substr(metadata, 1, 4096) as metadata from audit_log
@@ -44,7 +42,7 @@ export async function listKeyChanges(sql: Queryable): Promise<string[]> {
 type InstallationRow = Pick<CurrentTenant, 'policy_version' | 'last_id' | 'head_hash'> &
   Pick<CurrentTenant['tenant'], 'wrapped_audit_key' | 'created_at'>
 
-/** The installation as a tenant, without a row in `tenants`: the same code reads, verifies and exports its log. */
+/** The installation as a tenant without a row in `tenants`, so that the same code reads, verifies and exports its log. */
 export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTenant | undefined> {
   const [row] = await sql<InstallationRow[]>`
     select i.wrapped_audit_key, i.created_at, coalesce(h.policy_version, 0)::bigint as policy_version,
@@ -69,7 +67,7 @@ export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTe
   return { tenant, ...end, mark: undefined } // its log is never purged
 }
 
-/** Seconds since the newest noted backup; null if none was, or if its time is infinite or in the future. */
+/** Seconds since the newest noted backup; null if there is none, or if its time is infinite or in the future. */
 export async function findBackupAge(sql: Queryable): Promise<number | null> {
   const [row] = await sql<{ seconds: number | null }[]>`
     select extract(epoch from pg_catalog.clock_timestamp() - backed_up_at)::float8 as seconds

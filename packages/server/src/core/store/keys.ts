@@ -1,4 +1,3 @@
-/** The rows of keys and their versions. */
 import { type KeyListParts, MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
 import { assertInserted, exists, type Fragment, type PageOf, type Queryable, type Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
@@ -14,7 +13,7 @@ export interface KeyRow {
   current_version: number
   /** wrapped keys of older versions no longer open */
   min_unwrap_version: number
-  /** since when they are closed; null if min_unwrap_version never changed */
+  /** since when these versions are closed; null if min_unwrap_version never changed */
   min_unwrap_since: string | null
   /** this version and all before it are destroyed; 0 for none */
   destroyed_through: number
@@ -42,7 +41,6 @@ export interface KeyVersionRow {
   mac: Uint8Array
 }
 
-/** A key that was never used. */
 export interface NewKeyRow extends KeyRow {
   status: 'active'
   current_version: 1
@@ -55,7 +53,6 @@ export interface NewKeyRow extends KeyRow {
   wrapped_hash_key: Uint8Array
 }
 
-/** A version that was never used. */
 export type NewKeyVersionRow = KeyVersionRow & { status: 'active'; wrapped_kek: Uint8Array }
 
 export async function insertKeys(sql: Transaction, tenant_id: string, rows: readonly NewKeyRow[]): Promise<void> {
@@ -76,8 +73,8 @@ export async function insertKeys(sql: Transaction, tenant_id: string, rows: read
 }
 
 /**
- * Updates a key's columns that can change; returns whether the row exists. The sealed secret is erased or kept: it may
- * have been sealed again since the row was read.
+ * Updates a key's columns that can change; returns whether the row exists. Erases or keeps the sealed secret, but never
+ * writes one: it may have been sealed again since the row was read.
  */
 export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean> {
   const result = await sql`
@@ -127,7 +124,6 @@ export async function updateKeyVersions(
   return result.count === rows.length
 }
 
-/** @throws TamperedRowError if there are several */
 export async function findKey(sql: Queryable, tenant_id: string, key_id: string): Promise<RecordedKey | undefined> {
   const rows = await sql<RecordedKey[]>`
     select ${keyColumns(sql)}, ${newestEntryOfKey(sql, tenant_id)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
@@ -146,7 +142,7 @@ function isOnList(sql: Queryable, { ids, folders }: KeyListParts) {
     select from pg_catalog.unnest(${[...folders]}::text[]) as f (folder) where pg_catalog.starts_with(keys.name, folder)))`
 }
 
-/** Which of these names keys of the tenant have, whatever their status. */
+/** The names, among these, that keys of the tenant already have, whatever their status. */
 export async function listTakenNames(sql: Queryable, tenant_id: string, of: readonly string[]): Promise<Set<string>> {
   const rows = await sql<{ name: string }[]>`
     select name from keys where tenant_id = ${tenant_id} and name = any(${[...of]}::text[])`
@@ -170,7 +166,6 @@ export async function countKeyMaterial(sql: Queryable, tenant_id: string): Promi
   return row
 }
 
-/** A page of the versions of a key, oldest first. */
 export async function listKeyVersions(
   sql: Queryable,
   { tenant_id, key_id }: KeyPlace,
@@ -199,7 +194,6 @@ export async function listTenantKeyVersions(
 export interface KeyFilter {
   status?: wire.KeyStatus | undefined
   name?: string | undefined
-  /** those on this list */
   on?: KeyListParts | undefined
   limit?: number | undefined
   offset?: number | undefined
@@ -222,7 +216,7 @@ export async function listKeys(
     limit ${filter.limit ?? null} offset ${filter.offset ?? 0}`
 }
 
-/** A key whose rotation or destruction is due since `due_at`. */
+/** A key whose rotation or destruction has been due since `due_at`. */
 export type DueKey = Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> & { due_at: string }
 
 /**
@@ -241,7 +235,7 @@ export async function listDueKeys(sql: Queryable, now: string, { after, limit }:
     order by coalesce(destroy_at, next_rotation_at), tenant_id, key_id limit ${limit}`
 }
 
-// As for tenants, at most one character or byte more than a server writes is read: a longer value breaks the row's MAC.
+// As for tenants, at most one character or byte beyond what a server writes is read: a longer value breaks the row's MAC.
 function keyColumns(sql: Queryable) {
   return sql`tenant_id, key_id, pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name,
              pg_catalog.substr(algorithm, 1, 33) as algorithm, pg_catalog.substr(status, 1, 33) as status, current_version,

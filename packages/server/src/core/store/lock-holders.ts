@@ -1,4 +1,4 @@
-/** Who holds the locks that a session waits for: for the operator, who ends or awaits them. */
+/** Names the sessions that hold the locks that a session waits for, so that the operator can end or await them. */
 import type { Sql } from './db.js'
 
 /** Between two look-ups: several fit into one wait for a lock. */
@@ -8,11 +8,11 @@ interface LockHolder {
   pid: number
   application_name: string
   role: string | null
-  /** when its transaction began; null if this role may not know */
+  /** when its transaction began; null if this role may not see that */
   since: string | null
 }
 
-/** Looks up who holds the lock that a session waits for, on another connection, from `watch` to `stop`. */
+/** From `watch` to `stop`, looks up on another connection who holds the lock that a session waits for. */
 export function watchHolders(sql: Sql) {
   let timer: NodeJS.Timeout | undefined
   let isStopped = false
@@ -37,7 +37,7 @@ export function watchHolders(sql: Sql) {
   }
 }
 
-/** The sessions that hold the lock that a session waits for, or wait for it ahead of that session. */
+/** The sessions that hold the lock that a session waits for, and those that wait for it ahead of that session. */
 async function findHolders(sql: Sql, pid: number): Promise<LockHolder[]> {
   return sql<LockHolder[]>`
     select a.pid, a.application_name, a.usename::text as role, a.xact_start as since
@@ -45,8 +45,8 @@ async function findHolders(sql: Sql, pid: number): Promise<LockHolder[]> {
 }
 
 /**
- * The sessions that have locks on our tables, oldest first, since before a wait of so many milliseconds that has just
- * failed: for when no look-up returned in time. While a session waits for a table, no later one gets a lock on it.
+ * For when no look-up returned in time: the sessions, oldest first, that had locks on our tables before a wait of
+ * `waitedMs` that has just failed. While a session waits for a table, no later one gets a lock on it.
  */
 export async function findHoldersBefore(sql: Sql, waitedMs: number): Promise<LockHolder[]> {
   return sql<LockHolder[]>`

@@ -1,6 +1,6 @@
 /**
- * What a connection to PostgreSQL logs in with: user, password and certificate. Each new connection reads the files
- * anew, so a password or a certificate that lives for an hour needs neither a signal nor a restart.
+ * The user, password and certificate with which a connection logs in to PostgreSQL. Each new connection reads the files
+ * anew, so renewing a short-lived password or certificate needs neither a signal nor a restart.
  */
 import { readFileSync } from 'node:fs'
 import { createScram, type Scram } from '@eaas/postgres/scram'
@@ -10,7 +10,7 @@ import { type DatabaseUrl, readDatabaseUrl } from '../database-url.js'
 export interface Login {
   /** as at the start: it identifies the database */
   url: string
-  /** the file that has it now; undefined: it does not change */
+  /** the file with the current URL; undefined if the URL does not change */
   urlFile?: string | undefined
 }
 
@@ -23,8 +23,8 @@ interface Credentials {
 }
 
 /**
- * Creates the function that each new connection calls. Files that cannot be used are reported once, and the connection
- * logs in as the last one did: the database may still accept that. @throws ConfigError if they never could be used
+ * Creates the function that each new connection calls. When the files cannot be used, reports that once and returns the
+ * last usable login, which the database may still accept. @throws ConfigError if the files cannot be used at the start
  */
 export function createLogin(login: Login, onStale: (error: Error) => void = () => undefined): () => Credentials {
   let last = readLogin(login)
@@ -42,7 +42,7 @@ export function createLogin(login: Login, onStale: (error: Error) => void = () =
   }
 }
 
-/** Reads what the files say now. @throws ConfigError, also if they lead to another database than at the start */
+/** Reads the current files. @throws ConfigError, also if they lead to another database than at the start */
 export function readLogin({ url, urlFile }: Login): Credentials {
   const now = urlFile === undefined ? url : readUrlFile(urlFile)
   const read = readDatabaseUrl(now)
@@ -59,7 +59,7 @@ export function readLogin({ url, urlFile }: Login): Credentials {
   }
 }
 
-// All but user and password.
+// The URL without user and password.
 function placeOf(url: string): string {
   return url.replace(/^(postgres(?:ql)?:\/\/)[^/?#]*@/, '$1@')
 }

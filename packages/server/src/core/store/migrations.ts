@@ -1,5 +1,5 @@
 /**
- * Migrates the database to this version's schema: builds the indexes of the missing SQL files while calls continue, and
+ * Migrates the database to this version's schema. Builds the indexes of the missing SQL files while calls continue,
  * then applies these files in order, in one transaction.
  */
 import { readdir, readFile } from 'node:fs/promises'
@@ -10,40 +10,38 @@ import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders
 import { assertWhole } from './tampered-row.js'
 
 /**
- * An index that is built before the transaction, which then finds it. In a new database, and in the embedded one, the
- * transaction makes it. Its name must be new: an index that an earlier migration gave that name is taken for it.
+ * Matches an index that is built before the transaction, which then finds it. In a new database, and in the embedded one,
+ * the transaction builds it. Its name must be new: an index that an earlier migration gave that name is taken for it.
  */
 const BUILT_BEFORE = /^create index if not exists (\w+) (on [^;]+)/gm
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
-/** If two processes create the lock table at once, one gets a unique violation, or that the table or type exists. */
+/** Errors of a process that creates the lock table while another one does: a unique violation, or the table or type exists. */
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 const LOCK_NOT_AVAILABLE = '55P03'
 const DEADLOCK = '40P01'
-/** One that holds locks on the tables may wait for this process: a busy PostgreSQL detects that deadlock first. */
+/** A session that holds locks on the tables may wait for this process; a busy PostgreSQL detects that deadlock first. */
 const HELD_BY_OTHERS = [LOCK_NOT_AVAILABLE, DEADLOCK]
 /** The function of PostgreSQL that reports that a row of its catalog changed ("tuple concurrently updated"). */
 const CHANGED_MEANWHILE = 'simple_heap_update'
 
-/** How long a process waits while another one migrates. */
 const OTHERS_TIMEOUT = '10min'
-/** How long one try waits for a table lock: every call waits behind it. Its statements themselves have no limit. */
+/** How long one try waits for a table lock, while every call waits behind it. Its statements themselves have no limit. */
 const TABLE_TIMEOUT_MS = 200
-/** Between two tries: calls that waited behind the last one are answered meanwhile. */
+/** Between two tries: the calls that waited behind the last one are answered meanwhile. */
 const PAUSE_MS = 1_000
-/** How long the migration tries to get the locks in total. */
+/** In total for all tries to get the locks. */
 const LOCKED_MS = 300_000
-/** Between two reports of who holds them. */
+/** Between two reports of who holds the locks. */
 const REPORT_MS = 10_000
-/** How long a commit may take to be acknowledged: it never is while the synchronous standby is missing. */
+/** How long a commit may wait for its acknowledgement, which never comes while the synchronous standby is missing. */
 const COMMIT_DEADLINE_MS = 30_000
 
-/** Thrown for a schema that this version neither serves nor migrates. */
 export class SchemaVersionError extends Error {
   override readonly name = 'SchemaVersionError'
 }
 
-/** Thrown when others held locks on the tables for as long as the migration tried to get them. Nothing was changed. */
+/** Thrown when others held locks on the tables until the migration gave up. Nothing was changed. */
 export class LockedTablesError extends Error {
   override readonly name = 'LockedTablesError'
 
@@ -57,18 +55,18 @@ export class LockedTablesError extends Error {
 
 interface MigrateOptions {
   complete?: Complete | undefined
-  /** called now and then while others hold locks on the tables; `message` says who */
+  /** called now and then while others hold locks on the tables; `message` names them */
   onLocked?: ((message: string) => void) | undefined
   lockedMs?: number
 }
 
-/** Work in the transaction of the migrations, which is repeated with it; `from` is 0 in a new database. */
+/** Work in the transaction of the migrations, repeated with it; `from` is 0 in a new database. */
 export type Complete = (transaction: Transaction, versions: { from: number; to: number }) => Promise<void>
 
 /**
  * Applies the missing migrations; returns their numbers. Processes that start together take turns on the lock row.
- * Writes nothing if none is missing, so that a command that only reads works on a database that takes no writes. Calls
- * queue behind a transaction that waits for a table's lock: so each try waits briefly, and then releases all its locks.
+ * Writes nothing if none is missing, so that commands that only read work on a database that takes no writes. Calls
+ * queue behind a transaction that waits for a table's lock, so each try waits briefly and then releases all its locks.
  *
  * @throws SchemaVersionError, LockedTablesError, DatabaseDeadlineError
  */
@@ -91,7 +89,6 @@ export async function migrate(
     } catch (error) {
       const seen = holders.found() // undefined while this process waits for the lock row: another one migrates
       if (!seen || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
-      // Failing to name the holders must not end the migration.
       const found = seen.length > 0 ? seen : await findHoldersBefore(sql, TABLE_TIMEOUT_MS).catch(() => [])
       const who = describeHolders(found)
       const now = performance.now()
@@ -108,14 +105,14 @@ export async function migrate(
 }
 
 /**
- * Builds the indexes of the missing migrations while calls run, in one process at a time: two builds on one table would
- * wait for each other. The others poll, because a build would wait for a statement that waits for the lock row.
+ * Builds the indexes of the missing migrations while calls run, in one process at a time, since two builds on one table
+ * would wait for each other. The others poll: a build would wait for a statement that waits for the lock row.
  */
 async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise<void> {
   if (sql.options.max === 1) return // the embedded database, which no calls use yet
   const building = sql.begin(async (transaction) => {
     await transaction`select pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
-    // The index build waits for all earlier snapshots, and a statement of the extended protocol keeps its snapshot.
+    // The index build waits for all earlier snapshots, and a statement of the extended protocol would keep its snapshot.
     const [lock] = await transaction<{ version: number }[]>`
       select version from schema_version where id = 1 for update skip locked`.simple()
     if (!lock) return false
@@ -145,7 +142,7 @@ async function buildIndex(sql: Sql, name: string, on: string): Promise<void> {
   })
 }
 
-// The deadline begins after the statements, which may take long.
+// The deadline begins once the statements, which may take long, are done.
 function acknowledged<T>(transaction: (workIsDone: () => void) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const committed = transaction(() => void withDeadline(committed, COMMIT_DEADLINE_MS).catch(reject))
@@ -162,7 +159,6 @@ interface Applying {
 
 async function applyMissing(sql: Sql, { migrations, complete, holders, workIsDone }: Applying): Promise<number[]> {
   return sql.begin(async (transaction) => {
-    // The session's limits are meant for calls.
     await transaction`
       select pg_catalog.set_config('lock_timeout', ${OTHERS_TIMEOUT}, true), pg_catalog.set_config('statement_timeout', '0', true)`
     const [lock] = await transaction<{ version: number; pid: number }[]>`
@@ -183,9 +179,9 @@ async function applyMissing(sql: Sql, { migrations, complete, holders, workIsDon
   })
 }
 
-/** The schema of the database, and the newest, to which it can be migrated. @throws SchemaVersionError */
+/** The version of the database's schema, and the newest version. @throws SchemaVersionError */
 export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
-  // In this order, because another process that migrates commits both together.
+  // In this order: a process that migrates meanwhile commits both together.
   const hasInstance = await hasTable(sql, 'instance')
   const version = await findSchemaVersion(sql)
   const migrations = await readMigrations(directory)
@@ -210,7 +206,7 @@ function newestVersion(migrations: readonly Migration[]): number {
   return migrations.at(-1)?.version ?? 0
 }
 
-/** The first file makes the tables of the first release. Each later schema is migrated; no earlier one was released. */
+/** The first file creates the tables of the first release. Every schema since then is migrated; no earlier one was released. */
 function assertMigrated(version: number, migrations: readonly Migration[]): void {
   const newest = newestVersion(migrations)
   if (version > newest) {
@@ -228,8 +224,7 @@ function assertMigrated(version: number, migrations: readonly Migration[]): void
 }
 
 /**
- * Makes the tables of a schema, the newest by default, in a database that has none.
- *
+ * Creates the tables of a schema, by default the newest, in a database that has none.
  * @throws SchemaVersionError if this version does not migrate that schema
  */
 export async function makeTables(transaction: Transaction, directory: URL, schema?: number): Promise<void> {
@@ -245,7 +240,7 @@ export async function makeTables(transaction: Transaction, directory: URL, schem
   await transaction`update schema_version set version = ${version} where id = 1`
 }
 
-// A role without the right to create tables, which `if not exists` requires too, must be able to start.
+// `if not exists` also requires the right to create tables, and a role without that right must be able to start.
 async function ensureTable(sql: Sql): Promise<void> {
   try {
     if (!(await hasTable(sql, 'schema_version'))) await createVersionTable(sql)

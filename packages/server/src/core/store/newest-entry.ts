@@ -1,7 +1,7 @@
 /**
- * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the row: a change
- * writes both in one transaction, so no reader sees one without the other. An entry that a purge took does not count,
- * even if its row is still there, or was restored. The entries are not authenticated here.
+ * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the row. A change
+ * writes both in one transaction, so every reader sees both or neither. Entries that a purge deleted do not count, even
+ * if their rows are still there or were restored. The entries are not authenticated here.
  */
 import type { Queryable } from './db.js'
 import { ofKeyAndAction, pageOfBlocks } from './entry-indexes.js'
@@ -10,7 +10,6 @@ import { TamperedRowError } from './tampered-row.js'
 /** A row with the newest entry that records it; null if the log has none. */
 export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
 
-/** For a row of `keys`. */
 export function newestEntryOfKey(sql: Queryable, tenant_id: string) {
   return sql`(
     select pg_catalog.max(newest.id)
@@ -25,7 +24,7 @@ export function newestEntryOfKey(sql: Queryable, tenant_id: string) {
   )::bigint as newest_entry`
 }
 
-/** For a row of `api_keys`; with the expression of the index audit_log_api_key. */
+/** With the expression of the index audit_log_api_key. */
 export function newestEntryOfApiKey(sql: Queryable, tenant_id: string) {
   return sql`(
     select a.id from audit_log as a
@@ -37,7 +36,7 @@ export function newestEntryOfApiKey(sql: Queryable, tenant_id: string) {
   )::bigint as newest_entry`
 }
 
-/** For a row of `tenants`: it is written with entry 1, by each `tenant.update` and by each `tenant.restate`. */
+/** Entry 1 writes a row of `tenants`, and so do each `tenant.update` and each `tenant.restate`. */
 export function newestEntryOfTenant(sql: Queryable, tenant_id: string) {
   return sql`coalesce(
     (
@@ -55,7 +54,7 @@ export function newestEntryOfTenant(sql: Queryable, tenant_id: string) {
   )::bigint as newest_entry`
 }
 
-/** The last entry that a purge took of a tenant; 0 if there was none. */
+/** The last entry of a tenant that a purge deleted; 0 if there was none. */
 function purgedOf(sql: Queryable, tenant_id: string) {
   return sql`coalesce((select pg_catalog.max(m.purged_through) from purge_marks as m where m.tenant_id = ${tenant_id}), 0)`
 }
@@ -63,7 +62,6 @@ function purgedOf(sql: Queryable, tenant_id: string) {
 /** `what` names the row to people. */
 type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: string }>
 
-/** A row of a tenant that does not name the newest entry about it. */
 export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promise<NamedRow | undefined> {
   const [row] = await sql<NamedRow[]>`
     select tenant_id, entry_id, what, newest_entry from (
@@ -79,8 +77,8 @@ export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promis
 }
 
 /**
- * The error of a row that does not name the newest entry about it: an attacker who can write to the database restored
- * an older row, whose MAC is valid (chain.md 11). The log has an entry about each row: a purge restates those it takes.
+ * Returns the error of a row that does not name the newest entry about it: an attacker who can write to the database restored an
+ * older row, whose MAC is valid (chain.md 11). The log has an entry about each row, since a purge restates those that it deletes.
  */
 export function findPutBack(
   { tenant_id, entry_id, newest_entry }: WithNewestEntry<{ tenant_id: string; entry_id: number }>,

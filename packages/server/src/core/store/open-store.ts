@@ -1,4 +1,3 @@
-/** Opens the configured database, PostgreSQL or the embedded one. */
 import {
   findRunningEmbedded,
   hasEmbeddedDatabase,
@@ -13,41 +12,37 @@ import { assertFormats, EMBEDDED_PATH } from './text-formats.js'
 import { untilReached } from './unreachable.js'
 import { type Durability, findDurability } from './writability.js'
 
-/** The embedded database serves every client over one back end and gets one connection. */
+/** For PostgreSQL. The embedded database serves every client over one back end and gets one connection. */
 const POSTGRES_CONNECTIONS = 10
 const CLOSE_TIMEOUT_S = 5
-/** For a server's first jobs, for what it compares each second, and for the installation's log. */
+/** For a server's first jobs, the comparison of each second, and the installation's log. */
 const START_CONNECTIONS = 3
 
 type Location = DatabaseSetting & { databasePooler: Pooler; dataDir: string }
 
-/** What is between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is detected. */
 type Pooler = 'auto' | 'transaction' | 'none'
 
-/** A database, opened; what is said of it holds at its opening. */
+/** An opened database; the properties hold at its opening. */
 export interface Store {
   sql: Sql
   isEmbedded: boolean
-  /** whether it is reached through a pooler that gives each transaction another back end */
   isPooled: boolean
-  /** whether its tables are spread over machines */
   isSpread: boolean
   /** the search path that its sessions begin with */
   searchPath: string | undefined
-  /** undefined beside a server of the embedded database that does not report it */
+  /** undefined beside a server of the embedded database, if that server does not report it */
   durability: Durability | undefined
-  /** Reads the durability in force, which the database's operator may have changed. */
   findDurability(): Promise<Durability>
   description: string
   close(): Promise<void>
 }
 
-/** Thrown if there is no database where one is expected, as in a wrong directory. */
+/** Thrown if there is no database where one is expected, for example in a wrong directory. */
 export class NoDatabaseError extends Error {
   override readonly name = 'NoDatabaseError'
 }
 
-/** In any other encoding, some characters are errors or come back as others, and the MAC of their row fails. */
+/** In any other encoding, some characters are errors or come back changed, and the MAC of their row fails. */
 const LOSSLESS_ENCODINGS = ['UTF8', 'SQL_ASCII']
 
 export class DatabaseEncodingError extends Error {
@@ -63,14 +58,14 @@ export class DatabaseEncodingError extends Error {
 }
 
 interface OpenStoreOptions {
-  /** connect to the process that holds the embedded database, if there is one */
+  /** connect to the process that holds the embedded database, if one runs */
   beside: boolean
   mayCreate: boolean
-  /** open the connections to PostgreSQL that a server needs at its start; by default one */
+  /** open as many connections to PostgreSQL as a server needs at its start, instead of one */
   serves?: boolean
-  /** called when the embedded database fails while it is open, and serves no more; by default the process ends */
+  /** called when the embedded database fails while open, and no longer serves; by default the process ends */
   onFailure?: ((error: Error) => void) | undefined
-  /** called when the file of PostgreSQL's URL cannot be used any more; connections log in as before */
+  /** called when the file of PostgreSQL's URL is no longer usable; connections log in as before */
   onStaleLogin?: ((error: Error) => void) | undefined
 }
 
@@ -116,7 +111,7 @@ async function embeddedStore(
     isSpread: false,
     searchPath: EMBEDDED_PATH,
     durability,
-    // Its settings do not show what its file system does.
+    // Its settings do not show what its file system does with a commit.
     findDurability: () => sql`select 1`.then(() => durability ?? 'asynchronous'),
     description: `embedded, in ${dataDir}`,
     close: () => end(sql).then(close),
@@ -174,12 +169,12 @@ function end(sql: Sql): Promise<void> {
   return sql.end({ timeout: CLOSE_TIMEOUT_S })
 }
 
-/** How a database is reached. `searchPath` is undefined if the role's leads to no schema. */
+/** How a database is reached. `searchPath` is undefined if the role's path leads to no schema. */
 type Reached = Pick<Store, 'isPooled' | 'isSpread' | 'searchPath'> & { encoding: string | undefined }
 
 /**
- * Detects a pooler, where our tables are and how text is stored. PostgreSQL sends each client the id of its back end
- * when it connects, for cancel requests; a pooler sends an id of its own, because the back end changes. Connects once.
+ * Detects a pooler, where our tables are and how text is stored. When a client connects, PostgreSQL sends the id of its
+ * back end, for cancel requests; a pooler sends an id of its own, because the back end changes. Connects once.
  *
  * @throws the database's own error
  */
@@ -197,10 +192,10 @@ export async function findReached(login: Login): Promise<Reached> {
 }
 
 /**
- * The path that a session begins with; null if it leads nowhere. Unqualified names lead to one schema, that of our
- * tables, after PostgreSQL's own catalog and before temporary tables, whatever the settings of the role or the database.
- * A pooler in transaction mode does not pass that on. A function that runs in our session can change it there
- * (session-watch.ts). So the statement names everything with its schema, and uses no operator of another schema.
+ * The path that a session begins with; null if it leads nowhere. Whatever the settings of the role or the database,
+ * unqualified names then lead to one schema, that of our tables, after PostgreSQL's own catalog and before temporary
+ * tables. A pooler in transaction mode does not pass the path on. A function that runs in our session can change it
+ * there (session-watch.ts). So the statement names everything with its schema, and uses no operator of another schema.
  */
 function ownPath(sql: Queryable) {
   return sql`(

@@ -3,12 +3,11 @@ import type { Queryable } from './db.js'
 import { countSealed, LEARN_SECONDS } from './store-keys.js'
 
 interface PepperRow {
-  /** from 1 */
   pepper: number
   wrapped_pepper: Uint8Array
-  /** that of the number before, while an API key needs it */
+  /** the pepper before this one, while an API key needs it */
   wrapped_former_pepper: Uint8Array | null
-  /** whether every process has had the time to read the newest one, so that digests may be made under it */
+  /** whether every process had time to read the newest pepper, so that digests may be made under it */
   may_digest: boolean
 }
 
@@ -21,7 +20,7 @@ export async function getPeppers(sql: Queryable): Promise<PepperRow> {
   return row
 }
 
-/** The pepper of an installation that a tenant was in before. */
+/** The pepper of an installation that a tenant was in earlier. */
 export interface TenantPepperRow {
   tenant_id: string
   /** from 1 for each tenant; its API keys have the negative number */
@@ -29,14 +28,13 @@ export interface TenantPepperRow {
   wrapped_pepper: Uint8Array
 }
 
-/** The former peppers of all tenants, or of one. */
 export function listTenantPeppers(sql: Queryable, tenant_id?: string): Promise<TenantPepperRow[]> {
   return sql<TenantPepperRow[]>`
     select tenant_id, number, pg_catalog.substr(wrapped_pepper, 1, 256) as wrapped_pepper from tenant_peppers
     ${tenant_id === undefined ? sql`` : sql`where tenant_id = ${tenant_id}`} order by tenant_id, number`
 }
 
-/** Deletes the former peppers of tenants that none of their API keys needs, as `deleteFormerPepper` does. */
+/** Deletes the former peppers of each tenant whose API keys no longer need them, as `deleteFormerPepper` does. */
 export async function deleteTenantPeppers(sql: Queryable, now: number): Promise<void> {
   await sql`
     delete from tenant_peppers as p
@@ -46,7 +44,7 @@ export async function deleteTenantPeppers(sql: Queryable, now: number): Promise<
         where a.tenant_id = p.tenant_id and a.pepper = -p.number and a.revoked_at is null and ${isUnexpired(sql, now)})`
 }
 
-/** Replaces an API key's digest by one under another pepper, if the row is as it was read. */
+/** Replaces an API key's digest by one under another pepper, if the row is unchanged since it was read. */
 export async function renewDigest(
   sql: Queryable,
   { tenant_id, api_key_id, mac }: { tenant_id: string; api_key_id: string; mac: Uint8Array },
@@ -58,8 +56,8 @@ export async function renewDigest(
 }
 
 /**
- * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor of a tenant
- * that was moved, nor expired by both the database's clock and `now`, in milliseconds since 1970.
+ * Counts the API keys that need the former pepper. Leaves out those used since it was replaced, revoked ones, those of
+ * moved tenants, and those expired by both the database's clock and `now`, in milliseconds since 1970.
  */
 export async function countWaiting(sql: Queryable, now: number): Promise<number> {
   const [row] = await sql<{ pepper: number }[]>`

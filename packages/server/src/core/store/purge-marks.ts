@@ -2,7 +2,6 @@
 import type { PurgeMark } from '../audit/formats/chain.js'
 import type { Queryable } from './db.js'
 
-/** Finds the mark of the last purge. */
 export async function findLastMark(sql: Queryable, tenant_id: string): Promise<PurgeMark | undefined> {
   const [row] = await sql<PurgeMark[]>`
     select tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac

@@ -1,9 +1,8 @@
-/** The rows of store keys, and of the secrets that are sealed under them. */
 import type { Queryable, Transaction } from './db.js'
 
-/** How long a new store key or pepper is not used, so that every process reads it, which each does once a second. */
+/** How long a new store key or pepper is not used, so that every process, which reads them once a second, has it by then. */
 export const LEARN_SECONDS = 10
-/** How long a server may refuse a new store key: its refusal is committed before anything is sealed under that. */
+/** How long a server may refuse a new store key: its refusal is committed before anything is sealed under that key. */
 const REFUSE_SECONDS = LEARN_SECONDS - 2
 
 export interface StoreKeyRow {
@@ -13,7 +12,7 @@ export interface StoreKeyRow {
   created_at: string
 }
 
-/** Oldest first; `may_seal` once every process had the time to read it, unless one could not open it. */
+/** Oldest first. `may_seal` is true once every process had time to read the key, unless one could not open it. */
 export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal: boolean; is_refused: boolean })[]> {
   return sql`
     with k as (
@@ -29,7 +28,7 @@ export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal
     order by number`
 }
 
-/** Refuses the store keys after a number, which this server cannot open, unless they may have sealed something. */
+/** Refuses the store keys after a number, which this server cannot open, unless something may be sealed under them. */
 export async function refuseStoreKeysAfter(sql: Queryable, number: number): Promise<void> {
   await sql`
     update store_keys set refused_at = pg_catalog.statement_timestamp()
@@ -50,7 +49,7 @@ export async function insertStoreKey(
 
 const FOREIGN_KEY_VIOLATION = '23503'
 
-/** Whether the database refused a row whose store key is gone, or to delete a store key that a row still needs. */
+/** Whether the database refused a row because its store key is gone, or refused to delete a store key that a row needs. */
 export function isStoreKeyGone(error: unknown): boolean {
   const { code, constraint_name } = (error ?? {}) as { code?: unknown; constraint_name?: unknown }
   return code === FOREIGN_KEY_VIOLATION && /_store_key_fkey$/.test(String(constraint_name))

@@ -1,22 +1,21 @@
 /**
- * What makes the rows of an answer unfit to be judged: they are not as the server wrote them, or some may be hidden from
- * this role. Then the absence of a row says nothing about the data, so that is asked before an alarm is raised or a
- * backup is advised. Row level security also fails each statement that it would hide rows from (text-formats.ts); a view
- * in the place of a table hides them without an error.
+ * Refuses answers of the database that cannot be judged: a row is not as the server wrote it, or rows may be hidden
+ * from this role. While rows may be hidden, the absence of one says nothing about the data, so that is checked before
+ * an alarm is raised or a backup is advised. Row level security also fails each statement from which it would hide rows
+ * (text-formats.ts); a view in place of a table hides them without an error.
  */
 import type { Queryable } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 import { assertFormats } from './text-formats.js'
 
-/** Thrown when the database holds a row that is not as the server wrote it. */
 export class TamperedRowError extends Error {
   override readonly name: string = 'TamperedRowError'
 }
 
 /**
- * The row that a query found, if any; `asked` are the columns that the query named. The owner of the database can drop
- * a primary key and put an older row beside the newer one, or make a view, a type or a policy answer with another row,
- * whose MAC is as valid: so no reader may choose between rows. @throws TamperedRowError if there are several, or another one
+ * Returns the row that a query found, if any; `asked` are the columns that the query named. The owner of the database can drop a
+ * primary key and put an older row beside the newer one, or make a view, a type or a policy answer with another row. That row's MAC
+ * is valid as well, so no reader may choose between rows. @throws TamperedRowError if there are several, or another one
  */
 export function onlyRow<Row>(rows: readonly Row[], what: string, asked: Partial<Row> = {}): Row | undefined {
   if (rows.length > 1) {
@@ -44,7 +43,7 @@ export class HiddenRowsError extends Error {
   }
 }
 
-/** An expression for the texts that say which of our tables may hide rows from this role, and how. */
+/** An SQL expression: texts that say which of our tables may hide rows from this role, and how. */
 export function hidingTables(sql: Queryable) {
   return sql`array(
     select case when c.relkind in ('r', 'p') then 'row level security of ' || t.name
@@ -56,13 +55,12 @@ export function hidingTables(sql: Queryable) {
   )`
 }
 
-/** @throws HiddenRowsError if one of our tables may hide rows from this role */
 export async function assertWhole(sql: Queryable): Promise<void> {
   const [row] = await sql<{ hiding: string[] }[]>`select ${hidingTables(sql)} as hiding`
   if (row === undefined || row.hiding.length > 0) throw new HiddenRowsError(row?.hiding ?? [])
 }
 
-/** @throws WrongFormatError, HiddenRowsError if what this session reads is not what the tables have */
+/** @throws WrongFormatError, HiddenRowsError if this session may read something else than the tables contain */
 export async function assertJudgeable(sql: Queryable): Promise<void> {
   await assertFormats(sql)
   await assertWhole(sql)

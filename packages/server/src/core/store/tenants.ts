@@ -1,4 +1,3 @@
-/** The rows of tenants. */
 import { INSTALLATION_ID, MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { assertInserted, exists, type Queryable, type Transaction } from './db.js'
@@ -19,7 +18,7 @@ export interface TenantRow {
   name: string
   envelope_only: boolean
   monthly_encrypt_quota: number | null
-  /** how server mode reads a plaintext if the call does not say */
+  /** how server mode reads a plaintext by default */
   plaintext_encoding: wire.PlaintextEncoding
   status: TenantStatus
   /** all audit keys of its log, sealed (key-hierarchy.md 8) */
@@ -29,7 +28,7 @@ export interface TenantRow {
   mac: Uint8Array
 }
 
-// As for heads, at most one character or byte more than a server writes is read: a longer value breaks the row's MAC.
+// As for heads, at most one character or byte beyond what a server writes is read: a longer value breaks the row's MAC.
 function tenantColumns(sql: Queryable) {
   return sql`tenants.tenant_id, pg_catalog.substr(tenants.name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, tenants.envelope_only,
     tenants.monthly_encrypt_quota, pg_catalog.substr(tenants.plaintext_encoding, 1, 33) as plaintext_encoding,
@@ -38,7 +37,7 @@ function tenantColumns(sql: Queryable) {
     pg_catalog.substr(tenants.mac, 1, 33) as mac`
 }
 
-/** Lists the sealed keys of these logs, also of the installation's own. */
+/** Lists the sealed keys of these logs, which may include the installation's own. */
 export async function listWrappedAuditKeys(
   sql: Queryable,
   tenants: readonly string[],
@@ -51,7 +50,7 @@ export async function listWrappedAuditKeys(
   return wrapped_audit_key ? [...rows, { tenant_id: INSTALLATION_ID, wrapped_audit_key }] : rows
 }
 
-/** Finds a log's sealed keys, also of the installation's own log; undefined if there is no such log. */
+/** Finds the sealed keys of a log, which may be the installation's own; undefined if there is no such log. */
 export async function findWrappedAuditKey(sql: Queryable, tenant_id: string): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ wrapped_audit_key: Uint8Array }[]>`
     select pg_catalog.substr(wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key from tenants where tenant_id = ${tenant_id}
@@ -68,7 +67,6 @@ export async function insertTenant(sql: Queryable, row: TenantRow): Promise<void
   assertInserted(result, 'tenants')
 }
 
-/** Updates a tenant's columns that can change; returns whether the row exists. */
 export async function updateTenant(sql: Transaction, row: TenantRow): Promise<boolean> {
   const result = await sql`
     update tenants
@@ -89,12 +87,11 @@ export async function listTenants(
     from tenants order by created_at, tenant_id limit ${limit ?? null} offset ${offset ?? 0}`
 }
 
-/** @throws TamperedRowError if there are several */
 export async function findTenant(sql: Queryable, tenant_id: string): Promise<TenantRow | undefined> {
   return onlyRow(await listTenantRows(sql, tenant_id), `tenant ${tenant_id}`, { tenant_id })
 }
 
-/** The rows of a tenant: more than one only if the primary key was dropped. */
+/** Lists the rows of a tenant: several only if the primary key was dropped. */
 export function listTenantRows(sql: Queryable, tenant_id: string): Promise<TenantRow[]> {
   return sql<TenantRow[]>`
     select ${tenantColumns(sql)}
@@ -151,7 +148,7 @@ export async function findStatuses(sql: Queryable, tenant_ids: readonly string[]
   return new Map(rows.map(({ tenant_id, status }) => [tenant_id, status]))
 }
 
-/** Which of these tenants have no row. The installation, which has none, is never missing. */
+/** Which of these tenants have no row. The installation counts as present. */
 export async function findMissingTenants(sql: Queryable, tenant_ids: readonly string[]): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`
     select distinct tenant_id from tenants where tenant_id = any(${[...tenant_ids]}::uuid[])`

@@ -1,32 +1,32 @@
 /**
- * The settings that decide which rows the server sees, and in which form the database and the driver exchange them as
- * text. The owner of the database, the role or the cluster can change them for new sessions; in another form every row
+ * The settings that decide which rows the server sees, and in which text form the database and the driver exchange
+ * them. The owner of the database, the role or the cluster can change them for new sessions; in another form every row
  * would look forged. So each connection sets them when it begins, if no pooler is in between, and they are checked
- * before anything is judged. An interval is never read, so its style does not matter.
+ * before anything is judged. The style of intervals is left out, since none is read.
  */
 import type { Queryable } from './db.js'
 
-/** The value that is set, and which others are read alike: none by default. */
+/** The value that is set, and which other values have the same effect: none by default. */
 type Format = { value: string; isReadAlike?: (value: string) => boolean }
 
 const FORMATS: Readonly<Record<string, Format>> = {
   DateStyle: { value: 'ISO, MDY', isReadAlike: (value) => value.startsWith('ISO') },
-  // A zone may be given with an offset of seconds, which no time in RFC 3339 has.
+  // A zone may be given with an offset of seconds, which RFC 3339 does not allow.
   TimeZone: { value: 'UTC', isReadAlike: (value) => !/:\d+:\d/.test(value) },
   bytea_output: { value: 'hex' },
   array_nulls: { value: 'on' },
   standard_conforming_strings: { value: 'on' },
   extra_float_digits: { value: '1', isReadAlike: (value) => Number(value) >= 0 },
   client_encoding: { value: 'UTF8' },
-  // The tables are compared with what the catalogs say in text.
+  // The tables are compared with texts that the catalogs generate.
   quote_all_identifiers: { value: 'off' },
-  // Off, row level security fails a statement instead of hiding rows. A pooler gets it with each statement (db.ts).
+  // With `off`, row level security fails a statement instead of hiding rows. A pooler gets it with each statement (db.ts).
   row_security: { value: 'off' },
   // With another value, transactions that wait for each other's rows would fail.
   default_transaction_isolation: { value: 'read committed', isReadAlike: (value) => value === 'read uncommitted' },
 }
 
-/** Those that pgbouncer sets on the back end of each transaction. It refuses others at startup. */
+/** The settings that pgbouncer sets on the back end of each transaction. It refuses others at startup. */
 const KEPT_BY_POOLERS = ['DateStyle', 'TimeZone', 'standard_conforming_strings']
 
 /** The settings that a connection begins with. The driver adds the encoding of clients. */
@@ -35,17 +35,16 @@ export function startupFormats({ isPooled }: { isPooled: boolean }): Record<stri
   return Object.fromEntries(names.map((name) => [name, FORMATS[name]?.value ?? '']))
 }
 
-/** Sets them in a session: for the embedded database, whose one session serves every connection. */
+/** Sets the formats in a session: for the embedded database, whose one session serves every connection. */
 export const SET_FORMATS = Object.entries(FORMATS)
   .map(([name, { value }]) => `set ${name} = '${value}'`)
   .join('; ')
 /** The search path of the sessions of the embedded database. */
 export const EMBEDDED_PATH = 'public, pg_temp'
 
-/** A setting with a value that the server cannot read rows by, and what to do about it. */
+/** A setting with a value with which the server cannot read rows, and what to do about it. */
 export type WrongFormat = { name: string; value: string; remedy: string }
 
-/** Thrown before rows are judged that were read in a form that the server does not understand. */
 export class WrongFormatError extends Error {
   override readonly name = 'WrongFormatError'
 
@@ -64,7 +63,7 @@ export async function assertFormats(sql: Queryable): Promise<void> {
   if (wrong.length > 0) throw new WrongFormatError(wrong)
 }
 
-/** One cheap statement if there are none. */
+/** One cheap statement if all formats are right. */
 export async function findWrongFormats(sql: Queryable): Promise<WrongFormat[]> {
   const names = Object.keys(FORMATS)
   const rows = await sql<{ name: string; value: string }[]>`
@@ -92,7 +91,6 @@ export async function findRemedies(
   })
 }
 
-/** Columns of pg_settings, and the names of the database and of the role that logged in, quoted. */
 type SettingRow = Record<'name' | 'source' | 'boot_val' | 'database' | 'role', string>
 
 function findRemedy({ name, source, database, role, boot_val }: SettingRow): string {

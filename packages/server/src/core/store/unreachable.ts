@@ -1,16 +1,15 @@
-/** Whether an error says that the database does not answer, rather than that it refused, and the wait until it does. */
+/** Distinguishes a database that does not answer from one that refuses, and waits until it answers. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type DatabaseSetting, nameSetting, readDatabaseUrl } from '../database-url.js'
 import { DatabaseDeadlineError } from './deadline.js'
 
-/** Of the patched driver (packages/postgres): none of the hosts takes writes. */
+/** The patched driver's code (packages/postgres) if none of the hosts takes writes. */
 const NOT_PRIMARY = 'NOT_PRIMARY'
 
 /** Codes of Node's sockets and of the driver for a connection that was never made: nothing was sent on it. */
 const NEVER_CONNECTED = /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT)$/
-/** The same for a database without the TLS or the binding that its URL requires (packages/postgres). */
+/** The driver's codes for a database without the TLS or the channel binding that its URL requires (packages/postgres). */
 const NOT_SECURED = /^(?:NO_TLS|NO_CHANNEL_BINDING)$/
-/** Codes for a connection that may have been lost. */
 const LOST = /^(?:ECONNRESET|EPIPE|ETIMEDOUT|CONNECTION_(?:CLOSED|DESTROYED|ENDED)|NOT_PRIMARY)$/
 /** SQLSTATEs: connection exceptions, a refused login, too many connections, shut down, crashed, not up yet. */
 const SQLSTATE = /^(?:08...|28000|28P01|53300|57P0[123])$/
@@ -34,30 +33,29 @@ function hasCode(error: unknown, ...patterns: readonly RegExp[]): boolean {
   return code !== undefined && patterns.some((pattern) => pattern.test(code))
 }
 
-// While PostgreSQL does not run, its unix socket is not there.
+// While PostgreSQL does not run, its unix socket does not exist.
 function codeOf(error: unknown): string | undefined {
   const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown }
   if (code === 'ENOENT' && syscall === 'connect') return 'ECONNREFUSED'
   return typeof code === 'string' ? code : undefined
 }
 
-/** Whether the database was reached, and is a standby or read-only. */
+/** Whether the database was reached, but is a standby or read-only. */
 export function isNotPrimary(error: unknown): boolean {
   return codeOf(error) === NOT_PRIMARY
 }
 
-/** Whether the database refused a statement because it accepts no writes. */
 export function isReadOnly(error: unknown): boolean {
   return codeOf(error) === '25006'
 }
 
-/** Whether the database was reached, and has no free connection: none at all, or none for the role or the database. */
+/** Whether the database was reached, but has no free connection at all, or none for the role or the database. */
 function isWithoutConnection(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
   return code === '53300' || (code === '08P01' && /no more connections allowed/.test(String(message))) // pgbouncer's
 }
 
-/** The SQLSTATE with which the database refused a login, by itself or by a pooler; undefined for any other error. */
+/** The SQLSTATE of a login that the database or a pooler refused; undefined for any other error. */
 export function findLoginFault(error: unknown): string | undefined {
   const code = findRefusedLogin(error) ?? codeOf(error)
   return code !== undefined && REFUSED_LOGIN.test(code) ? code : undefined
@@ -68,7 +66,7 @@ function isMisconfigured(error: unknown): boolean {
   return findRefusedLogin(error) !== undefined || hasCode(error, REFUSED_LOGIN, NOT_SECURED)
 }
 
-/** pgbouncer's texts for logins that failed, all with 08P01, and the SQLSTATEs that PostgreSQL gives them. */
+/** pgbouncer's texts for failed logins, all with 08P01, and PostgreSQL's SQLSTATEs for them. */
 const REFUSED_LOGINS = [
   [/authentication failed/i, '28P01'],
   [/no such user|role ".*" does not exist/i, '28000'],
@@ -76,7 +74,7 @@ const REFUSED_LOGINS = [
   [/unsupported startup parameter/i, '08P01'],
 ] as const
 
-/** The SQLSTATE of a login that a pooler refused, so that waiting does not help; undefined for any other error. */
+/** The SQLSTATE of a login that a pooler refused, after which waiting does not help; undefined for any other error. */
 export function findRefusedLogin(error: unknown): string | undefined {
   if (!(error instanceof Error) || codeOf(error) !== '08P01') return undefined
   return REFUSED_LOGINS.find(([text]) => text.test(error.message))?.[1]
@@ -92,7 +90,7 @@ export const FREE_CONNECTIONS =
 export class UnreachableDatabaseError extends Error {
   override readonly name = 'UnreachableDatabaseError'
 
-  /** The message contains no credentials, and neither do the system's and the driver's about a connection. */
+  /** The message contains no credentials; nor do the system's and the driver's messages about a connection. */
   constructor(setting: DatabaseSetting, seconds: number, cause: unknown) {
     const waited = seconds > 0 ? `, although the server tried for ${seconds} s (EAAS_START_WAIT_SECONDS)` : ''
     const database = describe(setting)
@@ -111,7 +109,7 @@ export interface Wait {
   onWait: (details: { database: string; seconds: number; error: unknown }) => void
 }
 
-/** Tries again while the database cannot be reached. @throws UnreachableDatabaseError, or any other error at once */
+/** Retries while the database cannot be reached. @throws UnreachableDatabaseError, or any other error at once */
 export async function untilReached<T>(open: () => Promise<T>, setting: DatabaseSetting, wait?: Wait): Promise<T> {
   const seconds = wait?.seconds ?? 0
   const until = performance.now() + seconds * 1_000

@@ -1,4 +1,4 @@
-/** The calls of API keys that wrote no entry, by day, kind and address, and what API keys open and hash in a day. */
+/** Counts by day: the calls of API keys that wrote no entry, by kind and address, and how much API keys open and hash. */
 import { type BudgetKind, COUNTED_AS_UNWRAP, MAX_LISTED_COUNTS, type UnrecordedKind, USUAL_DAYS } from '@eaas/protocol'
 import { NIL_UUID } from './audit.js'
 import type { Queryable } from './db.js'
@@ -9,12 +9,12 @@ export interface UnrecordedCount {
   /** YYYY-MM-DD, in UTC */
   day: string
   kind: UnrecordedKind
-  /** empty for calls that are counted together, from whatever address */
+  /** empty for calls that are counted together from all addresses */
   ip_address: string
   calls: number
 }
 
-/** Rows are locked in a fixed order, so that processes adding to the same ones cannot deadlock. */
+/** Locks rows in a fixed order, so that processes adding to the same ones cannot deadlock. */
 export async function addUnrecordedCalls(sql: Queryable, counts: readonly UnrecordedCount[]): Promise<void> {
   const column = <Name extends keyof UnrecordedCount>(name: Name) => counts.map((count) => count[name])
   await sql`
@@ -38,7 +38,7 @@ export async function listUnrecordedCalls(sql: Queryable, tenant_id: string, mon
     order by calls desc, unrecorded_calls.day, api_key_id, kind, unrecorded_calls.ip_address limit ${MAX_LISTED_COUNTS}`
 }
 
-/** What an API key did on a day; `median` is of the days before on which it did any. */
+/** What an API key did on a day; `median` covers the earlier days on which it did any. */
 export interface ApiKeyUsage {
   tenant_id: string
   api_key_id: string
@@ -47,7 +47,7 @@ export interface ApiKeyUsage {
   median: number | null
 }
 
-/** Lists what API keys opened and hashed on a day, `YYYY-MM-DD`, against the days before, the largest first. */
+/** Lists what API keys opened and hashed on a day, `YYYY-MM-DD`, compared with the days before, largest first. */
 export function listApiKeyUsage(
   sql: Queryable,
   { tenant_id, day, limit = null }: { tenant_id: string; day: string; limit?: number | null },

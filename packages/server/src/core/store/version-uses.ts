@@ -1,20 +1,20 @@
 /**
- * How often each version of a key wrapped, and when it last opened something: from the counts of the entries, which are
- * committed with them, so a use costs no further write, and none is lost.
+ * How often each version of a key wrapped, and when it last opened something. Both come from the counts of the entries,
+ * which are committed with the entries, so a use costs no further write, and none is lost.
  */
 import type { Action } from '@eaas/protocol'
 import type { PageOf, Queryable } from './db.js'
 import type { KeyPlace, KeyRow } from './keys.js'
 
-/** The actions with an entry for each DEK that a KEK sealed, in a rewrap and in server mode too. */
+/** The actions that write an entry for each DEK that a KEK sealed, including those of a rewrap and of server mode. */
 const WRAPS: Action[] = ['key.wrap', 'encrypt']
-/** Those with an entry for each DEK that a caller got opened; a rewrap moves the DEK off the version that it opens. */
+/** The actions that write an entry for each DEK opened for a caller; a rewrap moves the DEK off the version that it opens. */
 const OPENS: Action[] = ['key.unwrap', 'decrypt']
 
 /** What a version did; `opened_on` is the last UTC day on which it opened something, YYYY-MM-DD. */
 type VersionUse = { version: number; wraps: number; opened_on: string | null }
 
-/** Versions that did nothing are left out. */
+/** Leaves out versions that did nothing. */
 export function listVersionUses(sql: Queryable, { tenant_id, key_id }: KeyPlace): Promise<VersionUse[]> {
   return sql<VersionUse[]>`
     select key_version as version,
@@ -27,7 +27,6 @@ export function listVersionUses(sql: Queryable, { tenant_id, key_id }: KeyPlace)
 
 type CurrentVersion = KeyPlace & Pick<KeyRow, 'current_version'>
 
-/** How many DEKs the current version of a key wrapped. */
 export async function countWraps(
   sql: Queryable,
   { tenant_id, key_id, current_version }: CurrentVersion,
@@ -39,12 +38,12 @@ export async function countWraps(
   return row?.wraps ?? 0
 }
 
-/** A key that wraps, with how many DEKs its current version wrapped. */
+/** A key that wraps, and how many DEKs its current version wrapped. */
 export type WrappingKey = CurrentVersion & { wraps: number }
 
 /**
- * A page of the keys that wrap, of all tenants. `wraps` is 0 for those that were not used since the day `since`,
- * however many were before: an unused key does not come nearer to a limit.
+ * A page of the keys that wrap, of all tenants. `wraps` is 0 for a key that was not used since the day `since`,
+ * whatever it wrapped before: an unused key does not come nearer to a limit.
  */
 export function listWrappingKeys(sql: Queryable, since: string, page: PageOf<KeyPlace>): Promise<WrappingKey[]> {
   const { after, limit } = page

@@ -6,7 +6,7 @@ import { isPartUnreachable, isSpread, type Queryable, type Sql } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 import { hidingTables } from './tampered-row.js'
 
-/** Why a write would fail; `detail` tells the operator, without anything secret. */
+/** Why a write would fail; `detail` is for the operator and contains nothing secret. */
 type WriteObstacle = { part: 'read_only' | 'schema'; detail: string }
 
 /** The tables that calls write, with the privileges that they need. */
@@ -28,7 +28,7 @@ export const WHEN_READ_ONLY =
 type State = Record<'in_recovery' | 'is_read_only', boolean> &
   Record<'closed' | 'unread' | 'hiding' | 'missing', string[]>
 
-/** Finds why the database takes no writes, as far as reading shows; undefined if nothing prevents them. */
+/** Finds out, by reading only, why the database takes no writes; undefined if nothing prevents them. */
 export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle | undefined> {
   const [row] = await sql<State[]>`
     select pg_catalog.pg_is_in_recovery() as in_recovery, pg_catalog.current_setting('transaction_read_only') = 'on' as is_read_only,
@@ -63,12 +63,12 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
 
 /**
  * Writes zero rows into the tables that each call writes, which waits for their locks as a call does, and then commits
- * a write that changes nothing. That is never acknowledged while a synchronous standby is missing, so the caller sets a
- * deadline. Locks only the row that migrations take turns on, and no table meanwhile.
+ * a write that changes nothing. That commit is never acknowledged while a synchronous standby is missing, so the caller
+ * sets a deadline. Locks only the row on which migrations take turns, and no table meanwhile.
  *
- * A database that spans machines may accept zero rows and no append: there, an append to the log of a tenant that does
- * not exist is made and rolled back. That one machine is down says nothing about the others: the comparison of the logs
- * finds whose calls are refused.
+ * A database that spans machines may accept zero rows but no append. There, this appends to the log of a tenant that
+ * does not exist, and rolls back. A machine that is down is not reported here, since it says nothing about the others:
+ * the comparison of the logs finds whose calls are refused.
  */
 export async function probeCommit(sql: Sql): Promise<void> {
   try {
@@ -102,7 +102,7 @@ async function tryAppend(sql: Sql): Promise<void> {
 }
 
 const ZEROS = new Uint8Array(32)
-/** Ends a transaction that is not to be committed. */
+/** Ends a transaction that must not be committed. */
 export const ROLLED_BACK = new Error('rolled back')
 
 /** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */

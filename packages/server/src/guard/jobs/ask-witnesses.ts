@@ -1,4 +1,4 @@
-// Has witnesses cosign the tree of the installation's log (tree.md). The next answer makes up for one that is missing.
+// Asks witnesses to cosign the tree of the installation's log (tree.md). Each answer covers earlier missing ones.
 import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
@@ -8,28 +8,28 @@ import { createTreeReader } from '../operations/proven-tree.js'
 import { createLineWriter, signHead } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 
-const MOST_ATTEMPTS = 3 // by the known size and by that in its 409; a third time if another server was faster
-/** How long one request to a witness may take, in milliseconds; while the server stops, less. */
+const MOST_ATTEMPTS = 3 // with the known size, then with the size in the 409, and once more if another server was faster
+/** In milliseconds, how long one request to a witness may take; less while the server stops. */
 export const WITNESS_TIMEOUT_MS = 10_000
 const LAST_TIMEOUT_MS = 1_500
 
 export interface WitnessOutcome {
-  witness: string // the name of its key
-  /** `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: a newer one, of another server */
+  witness: string // the name of the witness's key
+  /** `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned another server's newer tree */
   kind: 'cosigned' | 'contradicted' | 'overtaken' | 'failed'
-  detail: string // what happened, in a sentence; for `cosigned`, the entry
+  detail: string // one sentence; for `cosigned`, the entry
   line?: string // the line of the cosignature
 }
 
 interface AskingOptions {
   witnesses: readonly KnownWitness[]
-  sizes: Map<string, number> // by witness, the size that it cosigned last as far as this process knows; updated
+  sizes: Map<string, number> // by witness, the size that it last cosigned as far as this process knows; updated by each call
   readTree?: ReturnType<typeof createTreeReader> // proves the tree before it is signed; by default a new reader
   timeoutMs: number
   signal?: AbortSignal | undefined // aborted when the server stops: unanswered requests are given up
 }
 
-/** Asks all at once. @throws if the head is not the server's or the entries do not lead to it */
+/** Asks all at once. @throws if the server did not write the head, or the entries do not lead to it */
 export async function askWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
   head: Head,
@@ -54,7 +54,7 @@ export async function askWitnesses(
   return { outcomes, note, hashes }
 }
 
-/** Offers no tree larger than the one cosigned last: a copy of the database must not get its own entries cosigned. */
+/** Offers no tree larger than the last cosigned one, so that a copy of the database never gets its own entries cosigned. */
 export async function compareWithWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
   head: Head,
@@ -66,7 +66,7 @@ export async function compareWithWitnesses(
     witnesses.map(async (witness) => {
       const { size: _, ...outcome } = await askUntilAnswered(witness, {
         offer: (size) => ({ note: signTree(signingKey, { ...hashes, length: size }, first), proof: [], size }),
-        old: 1, // every copy has this entry; the answer is the size that the witness has
+        old: 1, // every copy has this entry; the witness answers with the size that it has
         length: hashes.length,
         findLastId: () => findLastId(sql),
         timeoutMs,
@@ -76,7 +76,7 @@ export async function compareWithWitnesses(
   )
 }
 
-/** The round after each checkpoint; returns undefined if there is no witness to ask. */
+/** Creates the round that follows each checkpoint; undefined if there are no witnesses. */
 export function createWitnessRound(
   services: Services,
   { witnesses, file }: { witnesses: readonly KnownWitness[]; file: string | undefined },
@@ -92,7 +92,7 @@ export function createWitnessRound(
     const options = { witnesses, sizes, readTree, timeoutMs, signal }
     const { outcomes, note, hashes } = await askWitnesses(services, head, options)
     const cosigned = outcomes.filter(({ kind }) => kind === 'cosigned')
-    // An unchanged log is cosigned again, which shows how fresh it is, but not written again.
+    // An unchanged log is cosigned again, which shows that it is current, but the line is not written again.
     const state = [head.last_id, ...cosigned.map(({ witness }) => witness)].join(' ')
     if (write && cosigned.length > 0 && state !== written) {
       const tree = keepTree(note + cosigned.map(({ line = '' }) => line).join(''), hashes)
@@ -108,11 +108,10 @@ async function findLastId(sql: Services['sql']): Promise<number> {
 }
 
 interface Asking extends Pick<AskingOptions, 'timeoutMs' | 'signal'> {
-  /** the tree for a witness that has cosigned `old` entries, and its size */
   offer: (old: number) => { note: string; proof: Uint8Array[]; size: number }
   old: number
-  length: number // how many entries the log has
-  findLastId: () => Promise<number> // where the log ends now
+  length: number // the number of entries in the log
+  findLastId: () => Promise<number> // the present end of the log
 }
 
 async function askUntilAnswered(

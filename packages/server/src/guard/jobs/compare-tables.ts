@@ -1,4 +1,4 @@
-/** Finds changes of our tables from outside the server: a trigger, a rule, a policy, a constraint that is gone. */
+/** Finds changes of our tables from outside the server, such as a trigger, a rule, a policy, a dropped constraint. */
 import type { Log } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { compareSchemas, SchemaVersionError } from '../../core/store/migrations.js'
@@ -18,7 +18,7 @@ const CHANGED_TABLES =
   'the owner of the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
 interface TableComparison extends Omit<SchemaDifferences, 'beside' | 'digest'> {
-  /** those that were not accepted; another version counts as one, because what else differs is not known then */
+  /** the number that is not accepted; another version counts as one, since its further differences are unknown */
   differences: number
   isNews: boolean // whether this differs from the previous comparison, `harmless` apart
   hasNewHarmless: boolean // whether `harmless` differs from the previous comparison
@@ -26,7 +26,7 @@ interface TableComparison extends Omit<SchemaDifferences, 'beside' | 'digest'> {
   isOtherVersion: boolean // a newer server has migrated it meanwhile, or an attacker prevents the comparison
 }
 
-/** Whatever differs, the server continues: stopping would let the owner of the tables stop every server. */
+/** Whatever differs, the server continues: otherwise the owner of the tables could stop every server. */
 export function createTableComparison({
   sql,
   installationKey,
@@ -63,7 +63,6 @@ async function isOwnVersion(sql: Services['sql']): Promise<boolean> {
   }
 }
 
-/** Logs what changed since the comparison before. */
 export function logTables(log: Log, found: TableComparison): void {
   const { missing, refusing, harmless, accepted } = found
   if (found.isOtherVersion) log.error(OTHER_VERSION)

@@ -1,4 +1,4 @@
-// Writes checkpoints, a line of JSON each, to a file or standard output: of logs that grew, and of what was witnessed.
+// Writes checkpoints, a line of JSON each, to a file or standard output: of logs that grew, and of witnessed heads.
 import type { Stats } from 'node:fs'
 import { constants, type FileHandle, open, stat } from 'node:fs/promises'
 import { encodePublicKey, signCheckpoint } from '@eaas/audit/formats'
@@ -14,12 +14,12 @@ import { type KeptLine, STANDARD_OUTPUT } from '../watch/kept-witnesses.js'
 
 const LINE_FEED = 0x0a
 
-/** The heads of the last lines that this process wrote, by tenant: two if the tenant has an alarm. */
+/** The heads in the last lines that this process wrote, by tenant: two if the tenant has an alarm. */
 export type WrittenHeads = Map<string, readonly KeptHead[]>
 
 /**
- * Of logs that grew, and at least of what this process witnessed, whatever the list of heads shows. A tenant whose log
- * cannot be signed is reported and does not stop the others. A head in `written` gets no second line.
+ * Writes lines for logs that grew, and at least up to the heads that this process witnessed, whatever the list of heads
+ * shows. Reports a tenant whose log cannot be signed, and goes on with the others. A head in `written` gets no second line.
  */
 export function createCheckpointEmitter(
   services: Services,
@@ -30,14 +30,14 @@ export function createCheckpointEmitter(
   const proven = new Map<string, Head>()
   const write = createLineWriter(file)
   return async () => {
-    // Taken before the heads are read, because that may miss what is committed meanwhile.
+    // Taken before the heads are read, since these may lack heads that are committed meanwhile.
     const witnessed = listWitnessed(watchesOf(services.committer).all())
     for (const listed of await listHeads(services.sql)) {
       const { tenant_id } = listed
       const least = witnessed.get(tenant_id)
       witnessed.delete(tenant_id)
       const isBehind = least !== undefined && !isPast(listed, least)
-      // Proven when it was signed, and so is a head that equals it in all that the MAC covers.
+      // Proven when it was signed, as is a head that equals it in everything that the MAC covers.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
       const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
         (error: unknown) => void onError(error, tenant_id),
@@ -59,7 +59,7 @@ export function createCheckpointEmitter(
   }
 }
 
-// A tenant with an alarm has a line of what was witnessed as soon as the alarm is known (chain.md 10).
+// For a tenant with an alarm, the line of its witnessed head was written when the alarm became known (chain.md 10).
 function listWitnessed(watches: Iterable<HeadWatch>): Map<string, KeptHead> {
   return new Map(
     [...watches].flatMap(({ tenant_id, witnessed, alarm }) => (witnessed && !alarm ? [[tenant_id, witnessed]] : [])),
@@ -76,10 +76,9 @@ function isEqual(head: Head, other: KeptHead | undefined): boolean {
 }
 
 /**
- * For each tenant, a call writes lines of the witnessed head and of that of its alarm, unless its last lines are the
- * same. So the next start raises the alarm again even if its row was deleted meanwhile. If a log was followed in part,
- * the line is of the last head with a MAC: otherwise the next start could not tell on which side of an accepted
- * rollback it is.
+ * Each call writes, for each tenant, lines of its witnessed head and of its alarm's head, unless its last lines are the
+ * same. So the next start raises the alarm again even if its row was deleted. If a log was followed in part, the line
+ * is of the last head with a MAC: otherwise the next start could not tell on which side of an accepted rollback it is.
  */
 export function createWitnessEmitter(
   { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
@@ -91,7 +90,7 @@ export function createWitnessEmitter(
     for (const { tenant_id, alarm, witnessed } of watches) {
       const before = written.get(tenant_id) ?? []
       const heads: KeptHead[] = []
-      // For the same entry an alarm may have a lower, unproven policy version: such a line would contradict the other.
+      // For the same entry, an alarm may have a lower, unproven policy version, and its line would contradict the other.
       for (const witness of [witnessed, alarm?.witness]) {
         const head = witness && (sealedOf(witness) ?? witness)
         if (!head || heads.some(({ last_id, hash }) => last_id === head.last_id && equalBytes(hash, head.hash)))
@@ -112,7 +111,7 @@ function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
   )
 }
 
-/** Compares the head with the witnessed one first: the log must continue to it, and from then on from it. @throws ChainAlarmError, TamperedRowError */
+/** First checks that the log continues to and from the witnessed head. @throws ChainAlarmError, TamperedRowError */
 export async function signHead(
   services: Services,
   tenant_id: string,
@@ -139,10 +138,10 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
   return { tenant_id, policy_version, checkpoint, ...signer, ...sealed }
 }
 
-/** How long a line may take to be written, in milliseconds: rounds of checkpoints and the stop of a server wait for it. */
+/** In milliseconds, how long writing a line may take, since rounds of checkpoints and the stop of a server wait for it. */
 const WRITE_DEADLINE_MS = 4_000
 
-/** A pipe is full, say, or a file server hangs. The line may still be written. */
+/** The sink does not accept the line, as a full pipe or a file server that hangs. The line may still be written. */
 class StuckSinkError extends Error {
   override readonly name = 'StuckSinkError'
 
@@ -154,7 +153,7 @@ class StuckSinkError extends Error {
   }
 }
 
-/** One line at a time, so that a file that hangs holds one thread. */
+/** Writes one line at a time, so that a file that hangs holds only one thread. */
 type Sink = { last: Promise<void>; isStuck: boolean }
 
 const sinks = new Map<string, Sink>()
@@ -167,12 +166,12 @@ function sinkOf(file: string): Sink {
   return sink
 }
 
-/** Node's own exit would wait for such a file forever. */
+/** If so, Node's own exit would wait for the file forever. */
 export function isSinkStuck(): boolean {
   return [...sinks.values()].some(({ isStuck }) => isStuck)
 }
 
-/** `onWritten` is called once the line is on disk, also late, so a slow file progresses. @throws StuckSinkError */
+/** Calls `onWritten` once the line is on disk, even late, so that a slow file makes progress. @throws StuckSinkError */
 export function createLineWriter(
   file: string,
   { deadlineMs = WRITE_DEADLINE_MS } = {},
@@ -181,7 +180,7 @@ export function createLineWriter(
   const append = async (line: KeptLine) => {
     const text = `${JSON.stringify(line)}\n`
     if (file === STANDARD_OUTPUT) return print(text)
-    const found = await stat(file).catch(() => undefined) // appending reports what is wrong
+    const found = await stat(file).catch(() => undefined) // appending reports the error
     const held = found?.isFIFO() ? await openIfRead(file) : undefined
     try {
       const isCut = found?.isFile() && (await isCutShort(file, found))
@@ -210,7 +209,7 @@ export function createLineWriter(
   }
 }
 
-// A full disk leaves a part of the line, which is cut off again unless another process appended after it.
+// A full disk takes only part of the line. That part is cut off, unless another process has appended after it.
 async function appendWhole(file: string, text: string): Promise<void> {
   const bytes = Buffer.from(text)
   const handle = await open(file, 'a', 0o644)
@@ -230,7 +229,7 @@ async function appendWhole(file: string, text: string): Promise<void> {
   }
 }
 
-// A pipe that nobody reads would hold the thread that opens it, and with that a command that is done.
+// Opening a pipe without a reader would block a thread, and with it the end of a command.
 async function openIfRead(pipe: string): Promise<FileHandle> {
   try {
     return await open(pipe, constants.O_WRONLY | constants.O_NONBLOCK)
@@ -239,7 +238,7 @@ async function openIfRead(pipe: string): Promise<FileHandle> {
   }
 }
 
-// Whichever process wrote a line that was cut short, the next one must begin on a line of its own.
+// The next line must begin on a line of its own, whichever process wrote the truncated one.
 async function isCutShort(file: string, { size }: Stats): Promise<boolean> {
   if (size === 0) return false
   const handle = await open(file)
@@ -252,7 +251,7 @@ async function isCutShort(file: string, { size }: Stats): Promise<boolean> {
   }
 }
 
-// A line that nobody reads counts as not written, and is tried again.
+// A line without a reader counts as not written, and is tried again.
 function print(line: string): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(line, (error) => (error ? reject(error) : resolve()))

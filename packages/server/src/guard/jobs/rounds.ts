@@ -1,4 +1,4 @@
-/** What the guard does in rounds: compare, anchor, write checkpoints, ask witnesses. */
+/** The rounds of the guard: compare, anchor, write checkpoints, ask witnesses. */
 import type { Config } from '../../core/config.js'
 import type { Fail, Log } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -12,11 +12,11 @@ import { createCheckpointEmitter, createWitnessEmitter, type WrittenHeads } from
 import type { KnownWitness } from './witness-client.js'
 
 const MINUTE_MS = 60_000
-/** Milliseconds for which a round follows other processes' logs before it anchors them; the next one continues. */
+/** In milliseconds, how long a round follows other processes' logs before it anchors them; the next one continues. */
 const FOLLOW_MS = 5_000
-/** Entries that a start may have to follow beside those of some seconds: a slow machine follows 40,000 a second. */
+/** How many entries a start may have to follow beside those of some seconds: a slow machine follows 40,000 a second. */
 const MOST_UNCOVERED = 50_000
-const LEAST_PER_TENANT = 100 // an anchor covers all tenants, and takes a tenth of a millisecond of CPU time for each
+const LEAST_PER_TENANT = 100 // an anchor covers all tenants, at a tenth of a millisecond of CPU time each
 
 const NAMED_LOGS = 20
 
@@ -38,7 +38,7 @@ export interface RoundOptions {
   services: Services
   sharedAlarms: SharedAlarms
   compareAnchored: () => Promise<unknown[]> // compares every tenant's log with the newest anchor
-  witnesses: readonly KnownWitness[] // who cosigns the tree of the installation's log
+  witnesses: readonly KnownWitness[] // they cosign the tree of the installation's log
   measures: {
     anchored: (left: number | undefined) => void
     checkpointsWritten: () => void
@@ -49,7 +49,7 @@ export interface RoundOptions {
 
 export type Rounds = ReturnType<typeof createRounds>
 
-/** `fail` logs what could not be done or found out. */
+/** `fail` logs what could not be done or determined. */
 export function createRounds(options: RoundOptions) {
   const written: WrittenHeads = new Map()
   const anchor = createAnchoring(options)
@@ -59,9 +59,9 @@ export function createRounds(options: RoundOptions) {
   return {
     compareChains,
     keepWitnessed,
-    // Returns whether the file then has the end of every log. A server that stops gives no signal.
+    // Returns whether the file has the end of every log afterwards. A stopping server gives no signal.
     async emitCheckpoints(fail: Fail, signal?: AbortSignal): Promise<boolean> {
-      // First, because not all that a round reads is authenticated: an attacker may make it end this process.
+      // First, since part of what a round reads is not authenticated, and with that an attacker may crash this process.
       await keepWitnessed(fail)
       await anchor(fail, { evenIfRecent: signal === undefined })
       const isWhole = await emit(fail)
@@ -76,14 +76,14 @@ export function createRounds(options: RoundOptions) {
   }
 }
 
-// The anchor is written first, so that the checkpoint of the installation's log covers what the others state.
+// Writes the anchor first, so that the checkpoint of the installation's log covers the other checkpoints.
 function createAnchoring({ config, services, compareAnchored, measures, log }: RoundOptions) {
-  // What this start followed must not have to be followed again by the next one.
+  // The next start must not have to follow again what this one followed.
   let isFirst = true
   return async (fail: Fail, { evenIfRecent }: { evenIfRecent: boolean }): Promise<boolean> => {
     try {
       for (const error of await compareAnchored()) fail(error, 'comparing an audit log with its anchor failed')
-      // The anchor of one server is enough. One that a wrong clock dated far ahead does not count.
+      // The anchor of one server is enough, unless a wrong clock dated it far ahead.
       const newest = await readAnchorTime(services.sql, services.installationKey)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
       const isRecent = Math.abs(age) < (config.checkpointMinutes * MINUTE_MS) / 2
@@ -92,11 +92,11 @@ function createAnchoring({ config, services, compareAnchored, measures, log }: R
         return true
       }
       let left = 0
-      // One tenant must not keep the others from being covered.
+      // One tenant must not prevent the anchor for the others.
       await anchorNow(services, {
         followMs: FOLLOW_MS,
         onLeft: (tenant_id, what) => {
-          if (watchesOf(services.committer).get(tenant_id).alarm) return // the alarm is reported separately
+          if (watchesOf(services.committer).get(tenant_id).alarm) return // the alarm is reported elsewhere
           left += 1
           log.error({ tenant_id }, `the new anchor does not cover the end of a log: ${what}`)
         },
@@ -130,7 +130,7 @@ function createEmitter(
   }
 }
 
-// No failure keeps the server from serving: docs/decisions, "A server asks its witnesses, and never waits for them".
+// Failures never keep the server from serving: docs/decisions, "A server asks its witnesses, and never waits for them".
 function createAsking({ config, witnesses, services, measures, log }: RoundOptions) {
   const round = createWitnessRound(services, { witnesses, file: config.checkpointFile })
   const ask = async (fail: Fail, signal?: AbortSignal) => {
@@ -154,8 +154,8 @@ function createAsking({ config, witnesses, services, measures, log }: RoundOptio
   }
 }
 
-// Alarms are written even if the database can't be read; once that lasts too long, so is all that was witnessed: this
-// process may be killed before it can compare.
+// Writes alarms even if the database can't be read. If that lasts too long, also writes all witnessed heads, because
+// this process may be killed before it can compare.
 function createComparison(
   { config: { checkpointFile }, services, sharedAlarms, log }: RoundOptions,
   written: WrittenHeads,
@@ -167,7 +167,7 @@ function createComparison(
     emit?.(which).catch((error: unknown) =>
       fail(error, 'writing the checkpoint of what was witnessed failed; it will be retried'),
     )
-  // Comparisons do not wait for a file that takes nothing.
+  // Comparisons do not wait for a stuck file.
   let emitting: Promise<void> | undefined
   const emitMeanwhile = (which: Iterable<HeadWatch>) => {
     const fail: Fail = (err, message) => log.error({ err }, message)
@@ -178,7 +178,7 @@ function createComparison(
   let wasOverdue = false
   let wereAhead = 0
   return {
-    /** Returns whether all could be compared. */
+    /** Returns whether all logs could be compared. */
     async compareChains(fail: Fail): Promise<boolean> {
       try {
         const errors = await sharedAlarms.compare({ findsUnseen: true })
@@ -198,7 +198,7 @@ function createComparison(
         emitMeanwhile(isOverdue ? watches.all() : watches.alarmed())
       }
     },
-    /** Writes where this process saw logs end; does not ask the database. */
+    /** Writes where this process saw logs end, without asking the database. */
     async keepWitnessed(fail: Fail, which: Iterable<HeadWatch> = watches.all()): Promise<void> {
       await emitting
       await emitOrFail(fail, which)
@@ -207,12 +207,12 @@ function createComparison(
 }
 
 interface GrowthCover {
-  anchor: (fail: Fail) => Promise<boolean> // returns whether the logs are covered now
+  anchor: (fail: Fail) => Promise<boolean> // returns whether the anchor now covers the logs
   keep: (grown: readonly HeadWatch[], fail: Fail) => Promise<void>
   written: WrittenHeads
 }
 
-/** For logs that grew far: the next start follows each from there, and refuses the tenant's calls until then. */
+/** For logs that grew far: the next start follows each from its anchored head, and refuses the tenant's calls until then. */
 export function createGrowthCover(
   { committer }: Pick<Services, 'committer'>,
   { anchor, keep, written }: GrowthCover,

@@ -1,4 +1,4 @@
-// Lists all tenants, also by the installation's log: the database administrator can hide a row from one statement.
+// Lists all tenants, including those in the installation's log: the database administrator can hide a row from one statement.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { readValidLog } from '../../core/audit/verify/verify.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -11,7 +11,7 @@ const TENANT_LEFT_OUT =
 
 export type LeftOut = { tenant_id: string; reason: string }
 
-/** Oldest first; the caller checks the MACs, and has read which tenants are on record. */
+/** Oldest first. The caller checks the MACs, and has read which tenants are on record. */
 export async function listTenantsOnRecord(
   { sql }: Pick<Services, 'sql'>,
   recorded: Iterable<string>,
@@ -27,7 +27,7 @@ export async function listTenantsOnRecord(
   return { tenants, leftOut }
 }
 
-/** `unread` is why the installation's log could not be used: then the list may lack a tenant unnoticed. */
+/** `unread`: why the installation's log could not be used. The list may then lack a tenant unnoticed. */
 export async function listTenantsByVerifiedRecord(
   services: Pick<Services, 'sql' | 'verifyLog' | 'states'>,
   signal?: AbortSignal,

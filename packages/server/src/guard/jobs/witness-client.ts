@@ -1,4 +1,4 @@
-/** Asks one witness for its cosignature over HTTP, see cosignature.md 3 and 4. */
+/** Asks one witness for its cosignature over HTTP (cosignature.md 3 and 4). */
 import {
   type AddCheckpoint,
   CheckpointError,
@@ -18,17 +18,16 @@ const SIZE = /^(0|[1-9]\d{0,15})\n$/
 
 export interface KnownWitness {
   key: NoteKey
-  url: string // what `/add-checkpoint` is added to
+  url: string // `/add-checkpoint` is appended to it
 }
 
 type WitnessAnswer =
   /** `line` is verified */
   | { kind: 'cosigned'; line: string }
-  /** the size that the witness cosigned last */
+  /** the size that the witness last cosigned */
   | { kind: 'conflict'; size: number }
-  /** the proof does not lead from what the witness cosigned last */
+  /** the proof does not begin at the tree that the witness last cosigned */
   | { kind: 'inconsistent' }
-  /** anything else, in a sentence */
   | { kind: 'failed'; detail: string }
 
 /** Sends one request; never throws. */
@@ -60,7 +59,7 @@ export async function askWitness(
   }
 }
 
-// Lines of other keys are not kept: this server can't verify them.
+// Drops lines of other keys, which this server can't verify.
 function readLine(text: string, key: NoteKey, note: string): string {
   const signatures = readSignatures(text)
   const seconds = readCosignature(signatures, key, splitNote(note).text)

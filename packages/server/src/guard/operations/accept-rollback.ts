@@ -1,4 +1,4 @@
-/** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
+/** Ends an alarm: the operator accepts that a log lost entries. Only for the operator; there is no route. */
 import { genesisHash } from '@eaas/audit/formats'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
@@ -40,17 +40,16 @@ import { findHeadFault, type HeadFault } from './diff-audit.js'
 
 interface AcceptOptions {
   reason: string // for the log; 1 to 255 characters
-  shown?: Shown | undefined // what the operator was shown; by default whatever was lost is accepted
+  shown?: Shown | undefined // what the operator was shown; by default any loss is accepted
   onProgress?: ((entries: number) => void) | undefined
 }
 
 type Position = { id: number; created_at: string }
 
-/** What the log records now, and in which entry. */
 export type Accepted = AcceptedRollback & {
   tenant_id: string
   entry_id: number
-  compared: Position | null // the newest entry known to have been seen before; later ones are known from the log alone
+  compared: Position | null // the newest entry that is known to have been seen before; for later ones, the log is the only evidence
   last: Position // the last entry before this one
 }
 
@@ -58,10 +57,10 @@ const LOST_RENEWAL =
   'the log lost the entry from which on its audit key holds: a thief of the key before can have written all that is left. Restore a backup'
 
 /**
- * One transaction appends `audit.rollback_accepted`, raises the policy version above all that a lost entry can have
- * had, and deletes the alarm; it first makes the head again if that is missing, forged or not of the last entry. A
- * crash leaves all or nothing. @throws Refusal E_STATE if there is no alarm and no fault of the head, if the remaining
- * log does not verify, or if another installation continues it
+ * One transaction appends `audit.rollback_accepted`, raises the policy version above that of any lost entry, and
+ * deletes the alarm. First it makes the head again if that is missing, forged or not of the last entry. After a crash,
+ * all or nothing is done. @throws Refusal E_STATE if there is no alarm and no fault of the head, if the remaining log
+ * does not verify, or if another installation continues it
  */
 export async function acceptRollback(services: Services, tenant_id: string, options: AcceptOptions): Promise<Accepted> {
   const prepared = await prepare(services, tenant_id, { ...options, alarms: await listAlarms(services.sql) })
@@ -70,17 +69,17 @@ export async function acceptRollback(services: Services, tenant_id: string, opti
   return accepted
 }
 
-const AT_ONCE = 100 // how many losses one transaction accepts: each has one anchor over all tenants
+const AT_ONCE = 100 // how many losses one transaction accepts, as each writes one anchor over all tenants
 
-/** What the operator was shown of a log: only that much of a loss is accepted. */
+/** What the operator was shown of a log; a larger loss is not accepted. */
 export interface Shown {
   tenant_id: string
-  last_id: number // the entry that the log ends with, by its head if that is an older one
-  agrees_through: number // the last entry that was there, perhaps after an older head
+  last_id: number // the last entry of the log, according to its head if that is older
+  agrees_through: number // the last entry that was confirmed, perhaps after an older head
   witnessed_through: number // the last entry that is known to have been written
 }
 
-/** As `acceptRollback`, in a transaction for each hundred. A tenant that fails does not hold up the others. */
+/** As `acceptRollback`, in a transaction for each hundred. If one tenant fails, the others continue. */
 export async function acceptRollbacks(
   services: Services,
   shown: readonly Shown[],
@@ -119,13 +118,12 @@ function isOfOneLog(error: unknown): boolean {
   return error instanceof Refusal || error instanceof TamperedRowError
 }
 
-/** A log that verifies, and whose loss can be accepted. */
 interface Prepared {
   state: TenantState
   fault: HeadFault | undefined
   end: ValidLog
   shown: Shown | undefined
-  witness: Witness | undefined // of this process's alarm, read before a transaction that may fail ends that alarm
+  witness: Witness | undefined // of this process's alarm, read before the transaction: if that fails, it may end the alarm
 }
 
 async function prepare(
@@ -148,7 +146,7 @@ function isIgnored(fault: HeadFault | undefined): boolean {
   return fault !== undefined && fault.reason !== 'head_repeated'
 }
 
-/** Accepts all in one transaction; the installation's log must be alone in it. */
+/** Accepts all in one transaction. The installation's log must be accepted alone. */
 async function acceptPrepared(services: Services, all: readonly Prepared[], reason: string): Promise<Accepted[]> {
   const { accepted, heads } = await services.sql.begin(async (sql) => {
     const accepted: (Accepted & { entry_hash: string })[] = []
@@ -182,7 +180,7 @@ async function acceptOne(
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
-  // This process's alarm counts too, since the row may have been replaced; so does all that is proven, for a new head.
+  // Includes this process's alarm, since the row may have been replaced, and for a new head everything that is proven.
   watch.held.weigh(auditKey)
   const known = fault && watch.held.proven
   const named = (await readServedHere(sql, tenant_id)).ends.get(tenant_id)
@@ -191,7 +189,7 @@ async function acceptOne(
   assertShown(shown, { head, told, fault })
   const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
   const isContinued = found !== undefined && equalBytes(found, told.hash)
-  // As far as an alarm knows, the entries that the head was made of are those that were written.
+  // The alarm contradicts none of the entries from which the head was made.
   const isWhole = fault !== undefined && (isContinued || told.last_id === 0)
   const witness = isWhole ? head : told
   const more: Record<string, string | number> = {}
@@ -208,7 +206,7 @@ async function acceptOne(
   if (!Number.isSafeInteger(metadata.policy_version)) throw new AuditWriteError('there is no higher policy version')
   const draft = draftEntry({ action: 'audit.rollback_accepted', metadata }, systemCaller(services))
   const { policy_version } = metadata
-  const time = clock.read() // even if the log is ahead: the command for that needs a log without an alarm
+  const time = clock.read() // even if the log is ahead, since the command for that requires a log without an alarm
   const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
   await appendToLocked(sql, clock, { previous: head, next: next.head, entries: next.entries, time })
   await deleteAlarm(sql, tenant_id)
@@ -224,14 +222,13 @@ async function acceptOne(
   }
 }
 
-// The operator accepts only what the diff showed.
 function assertShown(
   shown: Shown | undefined,
   { head, told, fault }: { head: Head; told: Witness; fault: HeadFault | undefined },
 ): void {
   if (!shown) return
   const end = Math.max(shown.last_id, shown.agrees_through)
-  // A head that is made again may be of later entries too, which the diff did not look at.
+  // A head that is made again may include later entries, which the diff did not check.
   const isOther = fault ? head.last_id < end : head.last_id !== end
   if (!isOther && told.last_id <= shown.witnessed_through) return
   const what = isOther
@@ -244,7 +241,7 @@ function latest([first, ...others]: [Witness, ...(Witness | undefined)[]]): Witn
   return others.reduce<Witness>((most, other) => (other && other.last_id > most.last_id ? other : most), first)
 }
 
-// Releases this process's alarms first, so that the anchor that follows covers what is left of the logs.
+// Releases this process's alarms first, so that the next anchor covers the rest of the logs.
 async function recordAcceptances(
   services: Services,
   sql: Transaction,
@@ -259,7 +256,6 @@ async function recordAcceptances(
   return anchorHeads(services, sql, { notes, accepted: new Set(all.map(({ tenant_id }) => tenant_id)) })
 }
 
-/** @throws Refusal E_STATE if the log is not valid */
 async function readEnd(
   { sql, storeKeys }: Services,
   state: TenantState,
@@ -278,7 +274,7 @@ function notValid(reason: string | undefined, broken_at: number | undefined): Re
   )
 }
 
-/** Also once its loss is accepted. */
+/** Also thrown if the loss was already accepted. */
 export class NoAlarm extends Refusal {
   override readonly name = 'NoAlarm'
 }
@@ -290,8 +286,8 @@ function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
   return new NoAlarm('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
 }
 
-// From the entries, which were verified, never from a copy (chain.md 10). The policy version is the highest known, which
-// the acceptance raises above all that the lost head can have had. @throws Refusal E_STATE if the log has grown since,
+// Makes the head from the verified entries, never from a copy (chain.md 10). Its policy version is the highest known
+// one; the acceptance raises it above that of any lost head. @throws Refusal E_STATE if the log has grown since,
 // TamperedRowError if there are several heads
 async function makeHead(
   sql: Transaction,

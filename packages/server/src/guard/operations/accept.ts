@@ -1,4 +1,4 @@
-/** What operators accept on record besides a rollback: a wrong clock, a tenant that is gone, changed tables. */
+/** What operators can accept besides a rollback, with an entry: a wrong clock, a tenant that is gone, changed tables. */
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
@@ -24,7 +24,7 @@ import { watchesOf } from '../watch/head-watch.js'
 
 export type LogAhead = { tenant_id: string; last_id: number; ahead_until: string }
 
-/** The furthest first; the rows are not authenticated here. */
+/** The furthest ahead first. Does not authenticate the rows. */
 export async function listLogsAhead({ sql, committer }: Services): Promise<LogAhead[]> {
   const heads = (await listHeads(sql)).filter((head) => committer.clock.isAhead(head))
   return heads
@@ -33,9 +33,9 @@ export async function listLogsAhead({ sql, committer }: Services): Promise<LogAh
 }
 
 /**
- * Appends `audit.clock_accepted` to a log that is ahead: no other entry may be dated before the one before it (chain.md
- * 4). Returns its id; undefined if the log is no longer ahead. @throws Refusal E_NOT_FOUND, E_STATE if another
- * installation continues the log, ChainAlarmError while it has an alarm, WrongClockError
+ * Appends `audit.clock_accepted` to a log that is ahead: no other entry may have an earlier time than its predecessor
+ * (chain.md 4). Returns its id; undefined if the log is no longer ahead. @throws Refusal E_NOT_FOUND, E_STATE if
+ * another installation continues the log, ChainAlarmError while the log has an alarm, WrongClockError
  */
 export async function acceptClock(services: Services, tenant_id: string, reason: string): Promise<number | undefined> {
   const { clock } = services.committer
@@ -48,7 +48,7 @@ export async function acceptClock(services: Services, tenant_id: string, reason:
     const time = clock.read()
     const metadata = { ahead_until: previous.created_at, reason }
     const draft = draftEntry({ action: 'audit.clock_accepted', metadata }, systemCaller(services))
-    // The only entry whose time may be before that of the entry before it (chain.md 4).
+    // The only entry that may have an earlier time than its predecessor (chain.md 4).
     const { entries, head } = extendChain({ ...previous, created_at: '' }, [draft], { auditKey, now: time })
     await appendToLocked(sql, clock, { previous, next: head, entries, time })
     return head
@@ -57,8 +57,8 @@ export async function acceptClock(services: Services, tenant_id: string, reason:
 }
 
 /**
- * The tenant's head is locked. Older rows of a moved tenant may have been put back, so the installation's log counts as
- * its row does. @throws Refusal E_STATE if another installation continues the log
+ * Call it with the tenant's head locked. Reads the installation's log as well as the row, since older rows of a moved
+ * tenant may have been restored. @throws Refusal E_STATE if another installation continues the log
  */
 export async function readServedHere(sql: Queryable, tenant_id: string): Promise<RecordedTenants> {
   const recorded = await readRecordedTenants(sql, tenant_id)
@@ -72,10 +72,10 @@ export async function readServedHere(sql: Queryable, tenant_id: string): Promise
   )
 }
 
-/** The alarm, with the latest head that its row, the newest anchor or this process knows. */
+/** The alarm, with the latest head known to its row, the newest anchor or this process. */
 export interface LostTenant {
   tenant_id: string
-  // whether a server wrote the row after the tenant was gone: an earlier MAC is by the tenant's key, which is gone too
+  // whether a server wrote the row after the tenant was gone; an earlier MAC is by the tenant's key, which is gone as well
   is_alarm_proven: boolean
   witnessed_id: number
   witnessed_hash: string
@@ -83,9 +83,9 @@ export interface LostTenant {
 }
 
 /**
- * The installation's log records that the tenant is gone, so that anchors no longer cover it, and the alarm's row is
- * deleted; servers end their alarms when they find that. @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if
- * the tenant or a part of its log exists, or if only this process has an alarm
+ * Records in the installation's log that the tenant is gone, so that anchors no longer cover it, and deletes the
+ * alarm's row, upon which servers end their alarms. @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the
+ * tenant or a part of its log exists, or if only this process has an alarm
  */
 export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
   const { lost, head } = await services.sql.begin(async (transaction) => {
@@ -108,7 +108,7 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     await deleteAlarm(transaction, tenant_id)
     const { installationKey } = services
     const anchored = (await lockAnchored(services, transaction)).find((head) => head.tenant_id === tenant_id)
-    // The row counts even unproven: it can neither make the log seem shorter nor, as the last, replace what is proven.
+    // Uses even an unproven row: it cannot make the log seem shorter, and as the last one never replaces a proven head.
     const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
     const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
     const { raised_at } = alarm
@@ -126,7 +126,7 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
   return lost
 }
 
-/** The refusal to accept an alarm that has no row in the database, which every process must know. */
+/** Refuses to accept an alarm that has no row in the database, of which other processes would not know. */
 export function unwrittenAlarm(log: string, reason: string): Refusal {
   return new Refusal(
     'E_STATE',
@@ -139,7 +139,7 @@ const SCHEMA_ACCEPTED = 'installation.schema_accepted'
 
 type SchemaAcceptance = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'digest'> & { entry_id: number }
 
-/** Counts until one difference changes. @throws Refusal E_STATE if there is nothing to accept; SchemaVersionError */
+/** Valid until a difference changes. @throws Refusal E_STATE if there is nothing to accept; SchemaVersionError */
 export async function acceptSchema(services: Services, { reason }: { reason: string }): Promise<SchemaAcceptance> {
   const { sql, installationKey } = services
   await compareSchemas(sql, MIGRATIONS_DIRECTORY)
@@ -157,7 +157,7 @@ const schemaMetadata = z.looseObject({ digest: z.string(), reason: z.string() })
 
 export type AcceptedSchema = { entry_id: number; actor: string; created_at: string; reason: string }
 
-/** Only the newest acceptance counts: what an earlier one accepted and was undone is not accepted again. */
+/** Only the newest acceptance counts: if a change that an earlier one accepted was undone, its return is not accepted. */
 export async function findAcceptedSchema(
   sql: Queryable,
   auditKey: AuditKey,
@@ -166,7 +166,7 @@ export async function findAcceptedSchema(
   if (digest === '') return undefined
   for (const id of await listAcceptanceIds(sql, INSTALLATION_ID, SCHEMA_ACCEPTED)) {
     const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, auditKey, id })
-    // The column by which it was found proves nothing.
+    // The column by which the entry was found proves nothing.
     if (entry?.action !== SCHEMA_ACCEPTED) continue
     const accepted = schemaMetadata.safeParse(JSON.parse(entry.metadata ?? '{}')).data
     if (accepted?.digest !== digest) return undefined

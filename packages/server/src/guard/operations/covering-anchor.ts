@@ -1,4 +1,4 @@
-/** The newest anchor, and what links kept checkpoints to it, as an export shows them (export.md 8 and 9). */
+/** The newest anchor, and the links from kept checkpoints to it, as an export contains them (export.md 8 and 9). */
 import {
   anchorLeaf,
   type ChainedEntry,
@@ -20,7 +20,7 @@ import { AnchorFault, readAnchor } from '../watch/newest-anchor.js'
 import { createTreeReader, UnprovenTreeError } from './proven-tree.js'
 
 /**
- * undefined if no genuine anchor covers the tenant, or the log does not prove which keys signed for the installation.
+ * Undefined if no genuine anchor covers the tenant, or if the log does not prove which keys signed for the installation.
  * @throws Refusal E_STATE if no demanded entry can be linked
  */
 export async function findCovering(
@@ -29,7 +29,7 @@ export async function findCovering(
   { known, demanded }: ToLink = { known: [], demanded: [] },
 ): Promise<Covering | undefined> {
   const { sql, installationKey } = services
-  // Read before the log: a checkpoint of later entries is signed later.
+  // Before the log is read, since a checkpoint of later entries must have a later time.
   const created_at = new Date(services.now()).toISOString()
   const anchor = await readAnchor(sql, installationKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
@@ -62,7 +62,7 @@ export async function findCovering(
   )
 }
 
-/** Proves by the installation's whole log which keys signed for it. @throws Refusal E_STATE if it states others */
+/** Proves, by the installation's whole log, which keys signed for it. @throws Refusal E_STATE if it states others */
 export async function proveKeys({ sql, signingKey, installationKey }: Services, head: Head): Promise<void> {
   const changes: string[] = []
   const onEntry = (entry: ChainedEntry) => changes.push(...changeOf(entry))
@@ -78,7 +78,7 @@ function changeOf({ action, metadata }: ChainedEntry): string[] {
   return action === 'installation.secrets_rotate' ? [String(Object(readJson(metadata ?? 'null')).key_change)] : []
 }
 
-/** Whoever writes to the database and has an earlier key could add a statement, whose key would name the tree. */
+/** An attacker with an earlier key who writes to the database could add a statement about a key that names the tree. */
 function assertStated(publicKeys: readonly string[], changes: readonly string[]): void {
   const keys = changes.length === 0 ? publicKeys.slice(-1) : listKeys(followKeyChanges(changes))
   const stated = keys.slice(0, keys.indexOf(publicKeys.at(-1) ?? '') + 1)
@@ -96,7 +96,7 @@ function signPosition(
   return signStretch(signingKey, { ...statement, head_id: head.last_id, head_hash: head.hash })
 }
 
-/** Links entries by the tree of the whole log, if any are wanted, and checks by it who signed for the installation. */
+/** Links the wanted entries by the tree of the whole log, and checks by it which keys signed for the installation. */
 async function proveLinks(
   { sql, signingKey, installationKey }: Services,
   { anchor, head, known, demanded }: { anchor: ChainedEntry; head: Head } & ToLink,
@@ -116,7 +116,7 @@ async function proveLinks(
     const tree = await createTreeReader()(sql, head, { auditKey: installationKey, onEntry })
     assertStated(signingKey.publicKeys, changes)
     if (wanted.size === 0) return { links: undefined }
-    // The anchors began afresh then (anchor.md 4): an earlier one says nothing about what the later ones cover.
+    // The anchors began afresh at `afreshBy` (anchor.md 4), so an earlier one says nothing about what later ones cover.
     if (demanded.length > 0 && demanded.every((id) => id < afreshBy)) {
       throw new Refusal(
         'E_STATE',

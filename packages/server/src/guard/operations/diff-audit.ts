@@ -1,4 +1,4 @@
-// Finds what a log lost, by kept checkpoints and an earlier export. Only reads, also for a tenant that is not served.
+// Finds what a log lost, by kept checkpoints and an earlier export. Only reads, and works for tenants that are not served.
 import { type ChainedEntry, type ExportedEntry, entryHash, genesisHash, readMetadata } from '@eaas/audit/formats'
 import { isHeadGenuine } from '../../core/audit/audit-key.js'
 import {
@@ -32,16 +32,16 @@ interface DiffOptions {
 
 export interface AuditDiff {
   tenant_id: string
-  last_id: number // the last entry of the log now; 0 if it has none
-  agrees_through: number // the last entry that is known to be the same; 0 if none is
-  differs_at: number | null // the first one known to be missing or different
+  last_id: number // the last entry of the log; 0 if it has none
+  agrees_through: number // the last entry that is confirmed to be the same; 0 if none is
+  differs_at: number | null // the first entry that is known to be missing or different
   witnessed_through: number // the last entry that is known to have been written
-  /** the last entry of a checkpoint whose loss was accepted; everything else leaves out such checkpoints */
+  /** the last entry of a checkpoint whose loss was accepted; the other members ignore such checkpoints */
   accepted_through: number | null
-  head_fault: HeadFault | null // what is wrong with the head, which no checkpoint and no export shows
-  entry_fault: EntryFault | null // the entry that does not follow; `differs_at` is this one, or one before it
+  head_fault: HeadFault | null // the fault of the head, which no checkpoint and no export shows
+  entry_fault: EntryFault | null // the entry that does not follow its predecessor; `differs_at` is this one or an earlier one
   lost: ExportedEntry[] | null // the entries of the export that are not in the log; null without an export
-  undone: Undone[] // what was undone with the lost entries, in their order
+  undone: Undone[] // the changes that were undone with the lost entries, in their order
 }
 
 /** A change that the rows of the database lack. */
@@ -65,7 +65,7 @@ export async function diffAudit(
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
   const { auditKey } = state
-  // Only an export shows what the rows lack.
+  // Only an export shows which changes the rows lack.
   const evidence = await readEvidence(sql, tenant_id, { withRows: exported !== undefined })
   const { head } = evidence
   const last_id = Math.min(evidence.last_id, head?.last_id ?? evidence.last_id)
@@ -77,9 +77,9 @@ export async function diffAudit(
   await log.readThrough(evidence.last_id)
   const isAccepted = createAcceptedLosses(sql, { tenant_id, auditKey, last_id })
   await compare(checkpoints, { log, hashes: log.noted, verdicts, isAccepted })
-  await compare(alarmed, { log, hashes: log.noted, verdicts }) // an alarm that still exists was not accepted
+  await compare(alarmed, { log, hashes: log.noted, verdicts }) // an existing alarm was not accepted
   const { same, other, accepted } = verdicts
-  // Entries beyond the head are a fault of the head.
+  // Entries after the head count as a fault of the head.
   const entry_fault = log.fault && log.fault.entry_id <= last_id ? log.fault : null
   const different = entry_fault === null ? other : [...other, entry_fault.entry_id]
   const differs_at = different.length === 0 ? null : different.reduce((least, id) => Math.min(least, id))
@@ -93,7 +93,7 @@ export async function diffAudit(
   return { tenant_id, last_id, ...compared, head_fault, entry_fault, lost, undone }
 }
 
-/** Whether the entries lead to a head; also true if a fault among them is reported already. */
+/** Whether the entries lead to the head. Also true if `entry_fault` reports a fault among them. */
 function leadsTo({ fault, noted }: ComputedHashes, head: Head | undefined): boolean {
   if (fault || !head) return fault !== undefined
   const hash = noted.get(head.last_id)
@@ -105,7 +105,7 @@ type Position = Pick<Head, 'last_id' | 'hash'>
 interface Verdicts {
   same: number[]
   other: number[]
-  accepted: number[] // neither: an operator accepted that the log lost them
+  accepted: number[] // the third case: an operator accepted their loss
 }
 
 async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState): Promise<Position[]> {
@@ -116,7 +116,7 @@ async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState)
   )
 }
 
-// Of the purged entries, only the last one can be compared, by the mark.
+// Of the purged entries, only the last one can be compared, with the mark.
 async function compare<Compared extends Position>(
   positions: readonly Compared[],
   by: {
@@ -136,7 +136,7 @@ async function compare<Compared extends Position>(
   }
 }
 
-// Each hash covers all entries before it: what follows the first entry that differs is lost too.
+// Each hash covers all earlier entries, so the entries after the first different one are lost as well.
 async function findLost(
   exported: AsyncIterable<ExportedEntry>,
   log: ComputedHashes,
@@ -173,7 +173,7 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
   const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
   const keys = new Map(rows.keys.map((row) => [row.key_id, row]))
   const versions = new Set(rows.versions.map(({ key_id, version }) => `${key_id} ${version}`))
-  // A version of the same number may have been created again since: a different one, by another entry.
+  // A version with the same number may have been created again: by another entry, and with another secret.
   const goneVersions = new Set(
     lost.filter(({ action }) => action === 'key.create' || action === 'key.rotate').map(nameVersion),
   )
@@ -242,23 +242,23 @@ function nameVersion({ key_id, key_version }: ExportedEntry): string {
   return `${key_id} ${key_version ?? 1}`
 }
 
-// Computes a log's hashes in order, from its start or newest purge on: an attacker can change stored ones meanwhile.
+// Computes a log's hashes in order, from its start or newest purge, since an attacker can change stored ones meanwhile.
 const HASHED_ENTRIES = 1_000
 const PROGRESS_ENTRIES = 10_000
 
 interface EntryFault {
-  entry_id: number // the first entry that is missing, or does not follow from the one before it
-  reason: Fault // the reason by which a verification names it
+  entry_id: number // the first entry that is missing, or does not follow its predecessor
+  reason: Fault // the reason that a verification gives
   detail: string // the same in words
 }
 
-/** It leads to a head only if the hash of the head's entry is that of the head. */
+/** The log leads to a head only if the computed hash of the head's entry equals the head's. */
 class ComputedHashes {
-  /** the first fault; from there on, hashes are as stored, and only of entries whose MAC is the server's */
+  /** the first fault; after it, hashes are the stored ones, and only of entries with the server's MAC */
   fault: EntryFault | undefined
-  /** the last entry that a purge took; 0 if none did */
+  /** the last entry that a purge deleted; 0 if there was no purge */
   purged_through = 0
-  /** the hashes of the entries `noted` that were read, by their ids */
+  /** the hashes of those entries in `noted` that were read, by their ids */
   readonly noted = new Map<number, Uint8Array>()
   #last: { id: number; hash: Uint8Array }
   #read = 0
@@ -269,14 +269,14 @@ class ComputedHashes {
     private readonly log: {
       tenant_id: string
       auditKey: AuditKey
-      noted: ReadonlySet<number> // the entries whose hashes are kept
+      noted: ReadonlySet<number> // the entries whose hashes to keep
       onProgress?: ((entries: number) => void) | undefined
     },
   ) {
     this.#last = { id: 0, hash: genesisHash(log.tenant_id) }
   }
 
-  /** To an entry, or to the end of the log. Returns the hashes of the entries `ids` that it read. */
+  /** Reads to an entry, or to the end of the log. Returns the hashes of those entries in `ids` that it read. */
   async readThrough(through_id: number, ids: readonly number[] = []): Promise<ReadonlyMap<number, Uint8Array>> {
     const wanted = new Set(ids)
     const found = new Map<number, Uint8Array>()
@@ -294,7 +294,7 @@ class ComputedHashes {
     return found
   }
 
-  /** Continues after the newest purge, if that took the entry that would come next. */
+  /** If the newest purge deleted the next entry, continues after that purge. */
   async #followPurge(): Promise<boolean> {
     const mark = await findAuthenticMark(this.sql, this.log)
     if (!mark || mark.purged_through <= this.#last.id) return false
@@ -330,14 +330,14 @@ function findFault(last: { id: number; hash: Uint8Array }, entry: ChainedEntry):
 }
 
 export interface HeadFault {
-  /** as a verification names it */
+  /** the reason that a verification gives */
   reason: Fault
   detail: string
 }
 
 const HEAD_MISMATCH: HeadFault = { reason: 'head_mismatch', detail: 'the head does not match the last entry' }
 
-/** In one snapshot, while appends continue; undefined if the head is authentic and of the last entry. */
+/** Uses one snapshot while appends continue; undefined if the head is authentic and of the last entry. */
 export function findHeadFault(
   sql: Sql,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },

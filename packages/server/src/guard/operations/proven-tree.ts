@@ -1,4 +1,4 @@
-// Makes the tree of the installation's log (formats/tree.md) from computed hashes: stored ones prove nothing.
+// Makes the tree of the installation's log (formats/tree.md) from computed hashes, since stored ones prove nothing.
 import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { isHeadGenuine } from '../../core/audit/audit-key.js'
@@ -15,7 +15,7 @@ type Proven = { leaves: GrowingLeaves; hash: Uint8Array }
 interface TreeOptions {
   auditKey: AuditKey // of the installation's log
   signal?: AbortSignal | undefined // ends the reading between two pages
-  /** called with each entry, with its `h`; counts only if the tree is returned */
+  /** called with each entry and its `h`; ignore the entries unless the tree is returned */
   onEntry?: ((entry: ChainedEntry) => void) | undefined
 }
 
@@ -27,7 +27,7 @@ export class UnprovenTreeError extends Error {
 }
 
 /**
- * Later calls read only the entries since, unless the log does not continue from there. The function throws
+ * Later calls read only new entries, unless the log does not continue from the earlier ones. The function throws
  * UnprovenTreeError, or the signal's reason.
  */
 export function createTreeReader(): (sql: Queryable, head: Head, options: TreeOptions) => Promise<HashedLeaves> {
@@ -35,7 +35,7 @@ export function createTreeReader(): (sql: Queryable, head: Head, options: TreeOp
   return async (sql, head, options) => {
     if (!(await isHeadGenuine(sql, options.auditKey, head)))
       throw new UnprovenTreeError("the head of the installation's log was not written by a server")
-    // A call that overlaps begins anew: it must not add to the same leaves.
+    // Another call in the meantime begins anew, since two must not add to the same leaves.
     const before = known
     known = nothingProven()
     try {
@@ -57,7 +57,7 @@ function nothingProven(): Proven {
   return { leaves: new GrowingLeaves(), hash: genesisHash(INSTALLATION_ID) }
 }
 
-// Nothing is added before the head is reached: the entries' own MACs are not checked.
+// Adds nothing until it has reached the head, since it does not check the MACs of the entries.
 async function extend(
   sql: Queryable,
   { leaves, hash: from }: Proven,

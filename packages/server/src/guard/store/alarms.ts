@@ -1,4 +1,3 @@
-/** Alarms about audit chains, and the entries that settle them. */
 import type { LogAction } from '@eaas/protocol'
 import type { ChainAlarm, Witness } from '../../core/audit/formats/chain.js'
 import { headColumns } from '../../core/store/audit.js'
@@ -8,10 +7,10 @@ import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
 import type { HeadWithKey } from './anchors.js'
 
 export const MAX_REASON = 1_000 // the longest reason of an alarm, in characters
-// Whoever adds rows to hide an alarm could delete its row: the process that found the fault raises it all the same.
+// An attacker who adds rows to hide an alarm could also delete its row; the process that found the fault still raises it.
 const MAX_ALARMS = 10_000
 
-/** By their tenants' ids; the caller checks the MACs. */
+/** In the order of tenants' ids. The caller checks the MACs. */
 export function listAlarms(sql: Queryable, limit = MAX_ALARMS): Promise<ChainAlarm[]> {
   return sql<ChainAlarm[]>`select ${alarmColumns(sql)} from chain_alarms a order by a.tenant_id limit ${limit}`
 }
@@ -22,14 +21,13 @@ function alarmColumns(sql: Queryable) {
     pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.raised_at, pg_catalog.substr(a.mac, 1, 33) as mac`
 }
 
-/** Locks the alarm until the transaction ends. */
 export async function lockAlarm(sql: Transaction, tenant_id: string): Promise<ChainAlarm | undefined> {
   const [row] = await sql<ChainAlarm[]>`
     select ${alarmColumns(sql)} from chain_alarms a where a.tenant_id = ${tenant_id} limit 1 for update`
   return row
 }
 
-/** Keeps an existing one unless the new one witnessed a later head. */
+/** Keeps an existing alarm unless the new one witnessed a later head. */
 export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<void> {
   await sql`
     insert into chain_alarms as a (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
@@ -53,7 +51,7 @@ export async function deleteAlarm(sql: Transaction, tenant_id: string): Promise<
   await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
 }
 
-/** false if the row is no longer there */
+/** Returns false if the row no longer exists. */
 export async function deleteAlarmRow(sql: Queryable, { tenant_id, mac }: ChainAlarm): Promise<boolean> {
   const { count } = await sql`delete from chain_alarms as a where a.tenant_id = ${tenant_id} and a.mac = ${mac}`
   return count > 0
@@ -72,16 +70,16 @@ export async function listAcceptanceIds(
 
 interface ComparedHead {
   tenant_id: string
-  is_contradicted: boolean // whether the log lacks the witnessed entry, or the head is before it or another one
+  is_contradicted: boolean // whether the log lacks the witnessed entry, or its head is an earlier or another one
   head: HeadWithKey | undefined // not authenticated, with the wrapped key that authenticates it
 }
 
-/** Reads both tables for each tenant, so that it fails while a lock keeps this process from reading one. */
+/** Reads both tables for each tenant, and so fails while a lock on one keeps this process from reading it. */
 export async function compareWitnesses(
   sql: Queryable,
   witnesses: readonly (Witness & { tenant_id: string })[],
 ): Promise<ComparedHead[]> {
-  // The witnessed tenant's id replaces the head's, which is null if there is no head.
+  // The id is the witness's: that of the head is null if there is no head.
   const tenants = witnesses.map((witness) => witness.tenant_id)
   const ids = witnesses.map((witness) => witness.last_id)
   const rows = await sql<(HeadWithKey & { is_contradicted: boolean; is_there: boolean })[]>`
@@ -103,7 +101,7 @@ export async function compareWitnesses(
     where e.hash is distinct from w.hash
       or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version or h.hash <> w.hash, true)
     limit ${2 * witnesses.length}`
-  // Each witness has one row; several rows of one could have displaced another's at the limit.
+  // Each witness yields one row. Beyond that, several rows of one could have displaced another's at the limit.
   if (rows.length > witnesses.length) throw new TamperedRowError('the database holds heads or entries more than once')
   return rows.map(({ tenant_id, is_contradicted, is_there, ...rest }) => ({
     tenant_id,

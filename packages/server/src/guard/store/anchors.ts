@@ -1,4 +1,4 @@
-/** The newest anchor and verification in the installation's log, and the anchored heads beside those of now. */
+/** The newest anchor and verification in the installation's log, and the anchored heads beside the present ones. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head, PurgeMark } from '../../core/audit/formats/chain.js'
 import { headColumns } from '../../core/store/audit.js'
@@ -8,10 +8,10 @@ import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
 
 export interface AnchoredHead extends Head {
   is_there: boolean // whether the tenant has a row
-  is_contradicted: boolean // whether the log ends before this head, has another entry there, or a purge took it
+  is_contradicted: boolean // whether the log ends before this head, has another entry there, or lacks it after a purge
 }
 
-/** By tenants' ids; the caller compares them with the anchor. At most one more than `tenants` is read. */
+/** By tenants' ids. The caller compares them with the anchor. Reads at most one more than `tenants`. */
 export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<AnchoredHead[]> {
   return sql<AnchoredHead[]>`
     select a.tenant_id, a.last_id, pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.created_at,
@@ -25,7 +25,6 @@ export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<Anc
     order by a.tenant_id limit ${tenants === undefined ? null : tenants + 1}`
 }
 
-/** The caller authenticates the entry. */
 export async function findAnchorId(sql: Queryable): Promise<number | undefined> {
   const tenant_id = INSTALLATION_ID
   const [row] = await sql<{ id: number }[]>`
@@ -33,7 +32,7 @@ export async function findAnchorId(sql: Queryable): Promise<number | undefined> 
   return row?.id
 }
 
-/** The newest verification of every log by a server, or else the log's first entry; the caller authenticates it. */
+/** The newest verification of all logs by a server, or else the log's first entry. The caller authenticates it. */
 export async function findVerificationId(sql: Queryable): Promise<number> {
   const [row] = await sql<{ id: number | null }[]>`
     select pg_catalog.max(id) as id from audit_log
@@ -42,20 +41,19 @@ export async function findVerificationId(sql: Queryable): Promise<number> {
 }
 
 // Whether a head `h` differs from the anchored `a`. The anchor's root proves only id and hash, so the MAC of `a` proves
-// nothing: an attacker may have copied that of the head.
+// nothing: an attacker may have copied it from the head.
 function differs(sql: Queryable) {
   return sql`(a.last_id, a.hash, a.policy_version, a.created_at, a.mac)
     is distinct from (h.last_id, h.hash, h.policy_version, h.created_at, h.mac)`
 }
 
-/** With the wrapped key that authenticates it. */
 export interface CurrentHead extends Head {
   wrapped_audit_key: Uint8Array
-  is_changed: boolean // whether it differs from what is anchored
-  last_entry: number // the last entry of the log, which is the head's unless one of them was rolled back
+  is_changed: boolean // whether it differs from the anchored head
+  last_entry: number // the last entry of the log; it is the head's unless one of the two was rolled back
 }
 
-/** With the ends of their logs, in one statement. */
+/** One statement reads the heads with the ends of their logs. */
 export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
   return sql<CurrentHead[]>`
     select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key,
@@ -67,7 +65,7 @@ export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
     ) as e on true`
 }
 
-/** The tenants whose newest entry is from before a time and is not covered by the newest anchor. */
+/** The tenants whose newest entry is older than `since` and not covered by the newest anchor. */
 export async function findUncovered(sql: Queryable, since: string): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select t.name from heads h join tenants t on t.tenant_id = h.tenant_id
@@ -105,7 +103,7 @@ export async function listTenantsWithHeads(sql: Queryable, after: string, limit:
   return rows.map(({ tenant_id }) => tenant_id)
 }
 
-/** A head with its audit key: null for the installation's own log, and without the tenant's row. */
+/** A head with its audit key, which is null for the installation's own log, and if the tenant has no row. */
 export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
 
 export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[]): Promise<HeadWithKey[]> {
@@ -115,7 +113,6 @@ export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[])
     where h.tenant_id = any(${[...tenant_ids]}::uuid[]) limit ${2 * tenant_ids.length}`
 }
 
-/** Replaces the head that is there, if any. */
 export async function putHead(sql: Transaction, head: Head): Promise<void> {
   await sql`
     insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
@@ -125,7 +122,6 @@ export async function putHead(sql: Transaction, head: Head): Promise<void> {
         created_at = excluded.created_at, mac = excluded.mac`
 }
 
-/** The marks of the last purges of these tenants. */
 export async function findLastMarks(sql: Queryable, tenant_ids: readonly string[]): Promise<Map<string, PurgeMark>> {
   const rows = await sql<PurgeMark[]>`
     select distinct on (tenant_id) tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac

@@ -1,43 +1,42 @@
-// Describes our tables, and anything else that acts on them, as lines. Databases that were migrated alike have the same
-// ones. Reads only the catalogs, and locks no table.
+// Describes our tables, and anything else that acts on them, as lines. The same migrations give the same lines in every
+// database. Reads only the catalogs, and locks no table.
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { areTablesSpread, type Queryable, type Sql, type Transaction } from '../../core/store/db.js'
 import { GRANTED_TABLES } from '../../core/store/grants.js'
 import { findRemedies, findWrongFormats, type WrongFormat } from '../../core/store/text-formats.js'
 
-/** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
+/** In the folder of the migrations: the lines of a database that this version migrated. A test compares it with one. */
 const EXPECTED = 'schema.txt'
 
 export interface SchemaDifferences {
   missing: string[] // lines that the migrations make and the database lacks
   added: string[] // lines about our tables that no migration makes, and that may change answers or entries
-  refusing: string[] // lines about our tables that no migration makes, and that can refuse writes and no more
-  // lines about what can do neither; indexes of other names; after `MISSING_INDEX`, dropped indexes that are not unique
+  refusing: string[] // lines about our tables that no migration makes, and that can refuse writes but nothing else
+  // lines about additions that can do neither; renamed indexes; after `MISSING_INDEX`, dropped indexes that are not unique
   harmless: string[]
-  beside: string[] // other objects, not of our tables, but able to reach them
-  settings: string[] // settings of the session: not a difference of the schema, so no operator can accept them
-  /** of `missing`, `added` and `refusing`, with definitions and functions of what was added; '' if there are none */
+  beside: string[] // other objects, which are not part of our tables but can reach them
+  settings: string[] // settings of the session, which are no difference of the schema, so no operator can accept them
+  /** of `missing`, `added` and `refusing`, with the definitions and functions of additions; '' if there are none */
   digest: string
 }
 
-/** The operators that our statements use without a schema, as a test compares: others are never called. */
+/** The operators that our statements use without a schema; a test compares the list. They call no others. */
 export const USED_OPERATORS = ['*', '+', '-', '/', '<', '<=', '<>', '=', '>', '>=', '||', '~~']
-/** Tables that every version of an installation has. */
 const TABLES = ['schema_version', 'instance', 'heads', 'audit_log']
 
-/** Objects that a database which was only migrated does not have. */
+/** Objects that do not exist in a database that was only migrated. */
 const BESIDE = /^(?:function|event trigger|relation beside) /
-/** What a database that spans machines cannot have: a unique key over all of them (operate/store/distribute.ts). */
+/** A unique key over all machines, which a database that spans machines cannot have (operate/store/distribute.ts). */
 const UNDISTRIBUTED = /\btenants_name_key\b/
 const SETTING = /^setting / // a setting of the session, with the statement that resets it
-/** What a line is about: lines that name the same column or constraint are about the same thing. */
+/** The subject of a line: lines that name the same column or constraint have the same subject. */
 const SUBJECT = /^(?:column|constraint) \S+/
 const INDEX_NAME = /^(CREATE INDEX )(\S+)/
-/** Before the line of a dropped index without which calls are slow, and no more. */
+/** Precedes the line of a dropped index whose absence only makes calls slow. */
 export const MISSING_INDEX = 'dropped, which only makes calls slow: '
 
-/** What an addition to our tables can do: nothing, refuse writes, or anything. */
+/** The effect that an addition to our tables can have: nothing, refused writes, or anything (null). */
 type Effect = 'none' | 'refuses' | null
 
 /** They call only the functions and operators that they name, and input and output of PostgreSQL's own types. */
@@ -45,22 +44,22 @@ const PURE_NODES = [
   ...['VAR', 'CONST', 'FUNCEXPR', 'OPEXPR', 'SCALARARRAYOPEXPR', 'BOOLEXPR', 'NULLTEST', 'BOOLEANTEST', 'RELABELTYPE'],
   ...['ARRAY', 'ARRAYEXPR', 'COALESCE', 'COALESCEEXPR', 'CASE', 'CASEEXPR', 'WHEN', 'CASEWHEN', 'MINMAX', 'MINMAXEXPR'],
 ]
-/** Columns whose values may be longer than an index takes. */
+/** Columns whose values may be longer than an index accepts. */
 const LONG_COLUMNS = ['metadata', 'allowed_ips', 'permissions']
 
 interface SchemaLine {
   line: string
   effect: Effect
-  catalog: string | null // the catalog that the object is in, and its id there; null of a setting
+  catalog: string | null // the object's catalog, and its id there; null for a setting
   object: number | null
 }
 
-/** The caller knows that the schema is of this version. */
+/** The caller must know that the schema is of this version. */
 export function compareTables(sql: Sql, migrations: URL): Promise<SchemaDifferences> {
   return sql.begin('read only', (transaction) => compareTablesIn(transaction, migrations)) as Promise<SchemaDifferences>
 }
 
-/** By what names lead to in a transaction, which must do nothing else afterwards. */
+/** Compares the tables to which names lead in a transaction, which must do nothing else afterwards. */
 export async function compareTablesIn(transaction: Transaction, migrations: URL): Promise<SchemaDifferences> {
   const lines = (await readFile(new URL(EXPECTED, migrations), 'utf8')).split('\n').filter((line) => line !== '')
   const expected = (await areTablesSpread(transaction)) ? lines.filter((line) => !UNDISTRIBUTED.test(line)) : lines
@@ -69,13 +68,13 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
   const absent = expected.filter((line) => !all.has(line))
   const unknown = found.filter(({ line }) => !known.has(line))
   const ours = new Set(expected.map((line) => SUBJECT.exec(line)?.[0]))
-  // An altered column or constraint may look harmless now, such as nullable without a default, but is no addition.
+  // An altered column or constraint may look harmless, such as nullable without a default, but is not an addition.
   const effectOf = ({ line, effect }: SchemaLine) => (ours.has(SUBJECT.exec(line)?.[0] ?? '') ? null : effect)
   const renamed = findRenamed(absent, unknown)
   const left = unknown.filter(({ line }) => !renamed.has(line))
   const isOfTables = ({ line }: SchemaLine) => !BESIDE.test(line) && !SETTING.test(line)
   const gone = absent.filter((line) => ![...renamed.values()].includes(line))
-  // Without an index that only finds rows, statements give the same answers, later.
+  // Without an index that only finds rows, statements give the same answers, but more slowly.
   const unindexed = gone.filter((line) => INDEX_NAME.test(line))
   const missing = gone.filter((line) => !INDEX_NAME.test(line))
   const tables = left.filter(isOfTables)
@@ -97,7 +96,7 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
   }
 }
 
-/** Indexes that differ only in their name, with the line by the migrations: nothing refers to them by name. */
+/** Maps indexes that differ only in their name to the migrations' lines: nothing refers to them by name. */
 function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]): Map<string, string> {
   const nameless = (line: string) => (INDEX_NAME.test(line) ? line.replace(INDEX_NAME, '$1') : undefined)
   const renamed = new Map<string, string>()
@@ -109,7 +108,7 @@ function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]):
   return renamed
 }
 
-// A trigger's line remains the same when its function or condition is replaced, so the digest has definitions.
+// A trigger's line does not change when its function or condition is replaced, so the digest includes definitions.
 async function digestAlarms(
   transaction: Transaction,
   missing: readonly string[],
@@ -121,7 +120,7 @@ async function digestAlarms(
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }
 
-/** The definitions of objects of the catalog, and those of the functions that each names; not of what these call. */
+/** The definitions of catalog objects, and of the functions that each names, but not of functions that these call. */
 async function findDefinitions(transaction: Transaction, objects: readonly SchemaLine[]): Promise<string[]> {
   const rows = await transaction<{ definition: string }[]>`
     select pg_catalog.concat_ws(E'\\n',
@@ -143,9 +142,9 @@ async function findDefinitions(transaction: Transaction, objects: readonly Schem
 }
 
 /**
- * What unqualified names lead to, as sorted lines: a view or a temporary table instead of ours makes other lines, and
- * so does a search path with anything before PostgreSQL's catalog. Nothing of the database's owner is executed: the
- * first statement names all with its schema, and then names lead only to the catalog.
+ * Describes, as sorted lines, what unqualified names lead to. So a view or a temporary table in place of ours gives
+ * other lines, and so does a search path with anything before PostgreSQL's catalog. Executes nothing of the database's
+ * owner: the first statement names everything with its schema, and then names lead only to the catalog.
  */
 export async function describeSchema(transaction: Transaction): Promise<SchemaLine[]> {
   const [path] = await transaction<{ schemas: string[] }[]>`
@@ -330,10 +329,10 @@ async function findChangedSettings(transaction: Transaction): Promise<WrongForma
   return changed.length === 0 ? [] : findRemedies(transaction, changed)
 }
 
-/** Schemas, quoted as in SQL: where names lead, if anywhere, and the others that have tables of ours too. */
+/** Schemas, quoted as in SQL: the one to which names lead, if any, and the others that have tables of ours. */
 type Schemas = { own: string | null; others: string[] }
 
-/** Says where the tables are if a session's path leads past them; undefined if no other schema has any. */
+/** Says where the tables are if a session's path misses them; undefined if no other schema has any. */
 export function describeElsewhere({ own, others }: Schemas): string | undefined {
   if (others.length === 0) return undefined
   return (
@@ -342,7 +341,7 @@ export function describeElsewhere({ own, others }: Schemas): string | undefined 
   )
 }
 
-/** Finds where a server would find an installation, if its role's search path led there. Reads the catalog alone. */
+/** Finds the schemas in which a server could find an installation, given a suitable search path. Reads only the catalog. */
 export async function findSchemas(sql: Queryable): Promise<Schemas> {
   const [row] = await sql<Schemas[]>`
     with home as (

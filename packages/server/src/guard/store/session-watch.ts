@@ -1,6 +1,6 @@
-// Checks periodically that sessions are as they began: a function that runs in one, such as a trigger, can change where
-// names lead, whose rights are used or which triggers run, and replace the driver's prepared statements by others of
-// the same names. The check is no prepared statement, names everything with its schema, and uses no operator.
+// Checks periodically that sessions are still as they began. A function that runs in one, such as a trigger's, can change
+// where names lead, whose rights are used or which triggers run, and replace the driver's prepared statements by others of
+// the same names. So the check is no prepared statement, names everything with its schema, and uses no operator.
 import type { Sql } from '../../core/store/db.js'
 import { EMBEDDED_PATH } from '../../core/store/text-formats.js'
 
@@ -8,9 +8,9 @@ export class ChangedSessionError extends Error {
   override readonly name = 'ChangedSessionError'
 }
 
-const MOST_SESSIONS = 10 // how many sessions one check covers: all that a process has
+const MOST_SESSIONS = 10 // the most sessions of one check: at least all that a process has
 
-/** A changed session is ended, or repaired if the database has only one. @throws ChangedSessionError */
+/** Ends a changed session, or repairs it if the database has only one. @throws ChangedSessionError */
 export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): () => Promise<void> {
   let first: string | undefined
   return async () => {
@@ -22,19 +22,19 @@ export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: 
     }
     for (const pid of changed.keys()) {
       if (isEmbedded) await repair(sql)
-      else await end(sql, pid).catch(() => undefined) // fails if it is sent on that session
+      else await end(sql, pid).catch(() => undefined) // fails if that session itself sends it
     }
     const [change] = changed.values()
     if (change !== undefined) throw new ChangedSessionError(change)
   }
 }
 
-/** With the original rights of the session that sends this. */
+/** Uses the original rights of the session that sends this. */
 async function end(sql: Sql, pid: number): Promise<void> {
   await sql`select pg_catalog.set_config('role', 'none', false), pg_catalog.pg_terminate_backend(${pid})`
 }
 
-/** Undoes what `findSessions` sees; the driver prepares its statements again. */
+/** Undoes the changes that `findSessions` sees; the driver prepares its statements again. */
 async function repair(sql: Sql): Promise<void> {
   await sql`deallocate all; reset role; reset session_replication_role`.simple()
   await sql`select pg_catalog.set_config('search_path', ${EMBEDDED_PATH}, false)`
@@ -42,7 +42,7 @@ async function repair(sql: Sql): Promise<void> {
 
 type Session = { pid: number; state: string; hasPrepared: boolean }
 
-/** The driver uses idle connections in turn: all were seen when the first comes again. */
+/** The driver uses idle connections in turn, so all were seen when the first one comes again. */
 async function findSessions(sql: Sql, limit: number): Promise<Session[]> {
   const sessions = new Map<number, Session>()
   while (sessions.size < limit) {

@@ -1,4 +1,4 @@
-/** Reads which rollbacks operators accepted: entries that say after which entry a log lost others (chain.md 10). */
+/** Reads the rollbacks that operators accepted: entries that say after which entry a log lost others (chain.md 10). */
 import type { AuditEntry } from '@eaas/audit/formats'
 import type { AuditKey, KeptHead, Witness } from '../../core/audit/formats/chain.js'
 import { findAuthenticMark, readAuthenticEntry } from '../../core/audit/read-entry.js'
@@ -8,7 +8,7 @@ import { type AcceptedRollback, explains, explainsKept, readAcceptance } from '.
 
 type Log = { tenant_id: string; auditKey: AuditKey }
 
-/** Newest first, with the ids of their entries; skips what no server wrote. */
+/** Newest first, with the ids of their entries. Skips entries that no server wrote. */
 async function* readAcceptances(sql: Queryable, log: Log): AsyncGenerator<AcceptedRollback & { id: number }, void> {
   for (const id of await listAcceptanceIds(sql, log.tenant_id)) {
     const entry = await readAfterPurge(sql, { ...log, id })
@@ -32,7 +32,7 @@ export async function findAcceptedRollback(
   return undefined
 }
 
-/** The entry of the newest accepted rollback, and the policy version that it began; 0 if there is none. */
+/** The entry of the newest accepted rollback, and the policy version that began with it; 0 if there is none. */
 export async function findNewestAcceptance(
   sql: Queryable,
   log: Log,
@@ -41,7 +41,7 @@ export async function findNewestAcceptance(
   return { id: 0, policy_version: 0 }
 }
 
-// If a purge deleted the entry before it, the mark has that one's hash.
+// If a purge deleted the entry before, its mark has that entry's hash.
 async function readAfterPurge(sql: Queryable, where: Log & { id: number }): Promise<AuditEntry | undefined> {
   const mark = await findAuthenticMark(sql, where)
   return readAuthenticEntry(sql, where, mark?.purged_through === where.id - 1 ? mark.hash : undefined)
@@ -49,7 +49,7 @@ async function readAfterPurge(sql: Queryable, where: Log & { id: number }): Prom
 
 /**
  * Whether an operator accepted the loss of a kept head, by the entries up to `last_id`. An acceptance does not explain
- * an edited or deleted entry, so an entry that the log reaches must be one that a server wrote.
+ * an edited or deleted entry, so any entry within the log must be one that a server wrote.
  */
 export function createAcceptedLosses(
   sql: Queryable,

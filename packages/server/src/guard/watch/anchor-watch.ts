@@ -19,7 +19,7 @@ import { judgeTenant } from './judge.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
 import { TENANT_GONE } from './shared-alarms.js'
 
-/** Raises the alarms; returns the errors of single tenants. @throws the database's own error */
+/** Raises alarms; returns the errors of single tenants. @throws the database's own error */
 export async function compareWithAnchor(options: LogComparisonOptions): Promise<unknown[]> {
   const { sql, watches, installationKey: auditKey } = options
   await assertFormats(sql)
@@ -30,9 +30,9 @@ export async function compareWithAnchor(options: LogComparisonOptions): Promise<
     return undefined
   })
   if (own.alarm) return []
-  // From the anchor to the end; `readAnchor` has proven that it is the newest one.
+  // From the anchor to the end; `readAnchor` has proven that the anchor is the newest one.
   const after_id = anchor ? anchor.entry.id - 1 : undefined
-  const storeKeys = { current: 0, keys: new Map() } // the installation has no row with a secret that a log records
+  const storeKeys = { current: 0, keys: new Map() } // the installation has no row with a sealed secret that its log records
   const log = { tenant_id: INSTALLATION_ID, auditKey, storeKeys, after_id }
   const { valid, reason, broken_at } = await verifyLog(sql, log)
   if (!valid) return raiseInvalid(sql, own, { reason, broken_at })
@@ -48,7 +48,7 @@ async function raiseInvalid(
   return []
 }
 
-// An entry stored at an anchored head proves nothing: each head becomes a point, from which the log is followed.
+// An entry stored at an anchored head proves nothing, so each head becomes a point from which the log is followed.
 async function compareAnchored(anchor: Anchor | undefined, options: LogComparisonOptions): Promise<unknown[]> {
   const errors: unknown[] = []
   for (const head of anchor?.heads ?? []) {
@@ -63,10 +63,10 @@ async function compareAnchored(anchor: Anchor | undefined, options: LogCompariso
   return errors
 }
 
-// Also tenants outside the anchor: anchors begin afresh after a rollback of the installation's own log is accepted.
+// Includes tenants outside the anchor, since anchors begin afresh after an accepted rollback of the installation's log.
 async function compareRecorded(anchor: Anchor | undefined, options: LogComparisonOptions): Promise<unknown[]> {
   const { sql, watches, installationKey: auditKey } = options
-  const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
+  const tenant_ids = await listTenantIds(sql) // before the log, so that a tenant that is created meanwhile is on record
   const { present, gone, ends, statuses, altered_id } = await readRecordedTenants(sql)
   if (altered_id !== undefined)
     return raiseInvalid(sql, watches.get(INSTALLATION_ID), { reason: 'entry_altered', broken_at: altered_id })
@@ -86,7 +86,7 @@ async function compareRecorded(anchor: Anchor | undefined, options: LogCompariso
     else if (place === 'gone') {
       const lost = await readLostHead(sql, { auditKey, tenant_id, id: gone_id })
       if (!lost) {
-        const isThere = (await findMissingTenants(sql, [tenant_id])).length === 0 // its row may have been deleted since
+        const isThere = (await findMissingTenants(sql, [tenant_id])).length === 0 // its row may have been deleted meanwhile
         if (isThere) await watch.raise(sql, { reason: TENANT_BACK, witness: undefined })
       } else {
         watch.held.rememberAnchored(lost)
@@ -102,11 +102,11 @@ async function compareRecorded(anchor: Anchor | undefined, options: LogCompariso
 }
 
 interface NamedOptions extends LogComparisonOptions {
-  covered: ReadonlyMap<string, number> // the entry of each tenant that the newest anchor covers
-  statuses: ReadonlyMap<string, string> // the status of each tenant that has one on record
+  covered: ReadonlyMap<string, number> // by tenant, the entry that the newest anchor covers
+  statuses: ReadonlyMap<string, string> // by tenant, the status on record, if there is one
 }
 
-// The heads are read after the installation's log, so each must have reached the entry that it names last.
+// Reads the heads after the installation's log, so each must have reached the last entry that that log names.
 async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: NamedOptions): Promise<unknown[]> {
   const { sql, watches, covered } = options
   const rows = await listHeadsWithKeys(sql, [...named.keys()])
@@ -126,9 +126,9 @@ async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: Nam
     const watch = watches.get(tenant_id)
     if (watch.alarm || (reached.has(tenant_id) && !doubtful.has(tenant_id))) continue
     const compare = async (auditKey: AuditKey | undefined) => {
-      if (!auditKey) return // the tenant is missing, for which `compareRecorded` raised the alarm
+      if (!auditKey) return // the tenant is missing, and `compareRecorded` raised the alarm
       const last_id = reached.has(tenant_id) ? entry.id : (await watch.read(sql, auditKey)).last_id
-      // Beside the points: an earlier acceptance would explain the point, but not the loss of this entry.
+      // Checked separately from the points: an earlier acceptance would explain the point, but not the loss of this entry.
       if (last_id < entry.id)
         await watch.raise(sql, { reason: endsBefore(entry.id, last_id), witness: witnessOf(entry) })
       if (!doubtful.has(tenant_id)) return
@@ -161,7 +161,7 @@ async function findDoubtful(
   return new Set([...named].flatMap((each) => (isThere(each) && isStatus(each[0]) ? [] : [each[0]])))
 }
 
-/** Returns an error that is no alarm, because it says nothing about the log. */
+/** Returns an error other than an alarm, which says nothing about the log. */
 async function examineTenant(
   watch: HeadWatch,
   { sql, findAuditKey }: Pick<LogComparisonOptions, 'sql' | 'findAuditKey'>,
@@ -192,7 +192,7 @@ const TENANT_UNCOVERED =
   "the newest anchor does not cover the tenant, which the installation's log has from before it: the tenant was put back after it was " +
   'accepted as gone, or the log was tampered with'
 
-/** The anchors may have begun afresh after the tenant was created: they leave out tenants with an alarm. */
+/** Anchors that began afresh after the tenant was created leave out tenants with an alarm. */
 function notAccepted(tenant_id: string, accepted_id: number): string {
   return (
     `the newest anchor does not cover the tenant. When the loss of the installation's log was accepted (entry ${accepted_id} there), each tenant with an alarm was ` +

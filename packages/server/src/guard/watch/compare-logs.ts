@@ -9,11 +9,11 @@ import { type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } from '../st
 import { followHeads, type KeysOfHeads, LATER_AT_ONCE } from './follow.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 
-const COMPARED_AT_ONCE = LATER_AT_ONCE // tenants whose points are compared in one run
-/** How long one run follows logs that one statement did not suffice for, in milliseconds; the next run continues. */
+const COMPARED_AT_ONCE = LATER_AT_ONCE // the tenants whose points one run compares
+/** In milliseconds, how long one run follows logs that need more than one statement; the next run continues. */
 const FOLLOW_MS = 1_000
-const APART_MS = 5_000 // how long one run compares logs one by one, in milliseconds
-const FIRST_ID = '00000000-0000-0000-0000-000000000000' // sorts before every tenant's id and that of the installation
+const APART_MS = 5_000 // in milliseconds, how long one run compares logs one by one
+const FIRST_ID = '00000000-0000-0000-0000-000000000000' // sorts before every tenant's id and the installation's
 
 export const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
 
@@ -23,19 +23,19 @@ export interface LogComparisonOptions extends KeysOfHeads {
   findAuditKey: (tenant_id: string) => Promise<AuditKey | undefined> // undefined if there is no such tenant
 }
 
-/** What one run compared: it may begin a round over all tenants, and may end it. */
+/** What one run compared. It may begin a round over all tenants, and it may end one. */
 interface Portion {
   begins: boolean
   ends: boolean
   isReached: boolean // whether any log could be compared, or listed if this process has seen none
-  /** whether each log of the portion could be compared, where those that could not were tried one by one */
+  /** whether each log of the portion could be compared; those that failed together were tried one by one */
   isWhole: boolean
 }
 
-/** Called with an error of the database, or of a single tenant, which does not stop the others. */
+/** Called with an error of the database, or with one of a single tenant, after which the others continue. */
 type OnError = { unread: (error: unknown) => undefined; ofTenant: (error: unknown) => undefined }
 
-/** One per process. `findsUnseen`: also the heads of tenants that this process, a server, has not served. */
+/** One per process. With `findsUnseen`, a server also compares the heads of tenants that it has not served. */
 export function createLogComparison({
   sql,
   watches,
@@ -60,7 +60,7 @@ export function createLogComparison({
     else if (auditKey) await compareLog(sql, watch, auditKey)
   }
 
-  // One by one, so that a part of the database that does not answer stops only its own tenants. Those tried last come
+  // One by one, so that an unreachable part of the database stops only its own tenants. The most recently tried come
   // last; a log without a turn counts as not compared.
   async function compareApart(tenant_ids: Iterable<string>): Promise<Pick<Portion, 'isReached' | 'isWhole'>> {
     const { comparisons } = watches
@@ -78,7 +78,7 @@ export function createLogComparison({
         comparisons.reached([tenant_id])
         isReached = true
       } catch {
-        comparisons.failedOf(tenant_id) // the error of the statement for all is logged
+        comparisons.failedOf(tenant_id) // the error of the common statement is logged
         isWhole = false
       }
     }
@@ -88,7 +88,7 @@ export function createLogComparison({
   return async ({ unread, ofTenant }, { findsUnseen }) => {
     const { points, ...round } = nextPoints()
     const { comparisons } = watches
-    // Those that failed before are tried after the others, which one statement then reads.
+    // Logs that failed before are tried after the others, so that one statement can read the others.
     const isApart = ({ tenant_id }: { tenant_id: string }) => comparisons.unreachedAt(tenant_id) !== undefined
     const together = points.filter((point) => !isApart(point))
     const apart = new Set(points.filter(isApart).map(({ tenant_id }) => tenant_id))
@@ -111,7 +111,7 @@ export function createLogComparison({
     const unseen = findsUnseen ? await listUnseen().catch(unread) : []
     if (points.length === 0) isReached = unseen !== undefined
     const heads = [...later.values(), ...(unseen ?? [])].filter((head) => head !== undefined)
-    // From now on these logs must not go back behind these heads.
+    // From now on, these logs must not go back behind these heads.
     const unreached = await followHeads(sql, heads, { watches, ...keys }).catch(unread)
     const until = performance.now() + FOLLOW_MS
     for (const { watch, isBroken } of unreached ?? [])
@@ -120,7 +120,7 @@ export function createLogComparison({
   }
 }
 
-/** Includes tenants with an alarm: a process that does not know of it may still write their logs. */
+/** Includes tenants with an alarm, since a process that does not know of it may still write their logs. */
 export function createPortions(watches: {
   all(): Iterable<{ tenant_id: string; held: { all: readonly KeptHead[] } }>
 }): () => Pick<Portion, 'begins' | 'ends'> & { points: (KeptHead & { tenant_id: string })[] } {
@@ -137,14 +137,14 @@ export function createPortions(watches: {
   }
 }
 
-/** As far as one reading leads; the next run continues. */
+/** Follows the log as far as one reading leads; the next run continues. */
 export async function compareLog(sql: Queryable, watch: HeadWatch, auditKey: AuditKey): Promise<void> {
   await watch.read(sql, auditKey, findHead, { isEntryRead: true }).catch((error: unknown) => {
     if (!(error instanceof ChainAlarmError || error instanceof UnfollowedLogError)) throw error
   })
 }
 
-/** For an audit key that was exchanged: then nothing about the tenant can be checked. */
+/** For an audit key that was exchanged, with which nothing about the tenant can be checked. */
 export function unlessTampered(error: unknown): 'tampered' {
   if (!(error instanceof TamperedRowError)) throw error
   return 'tampered'

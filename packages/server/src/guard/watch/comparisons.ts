@@ -1,19 +1,19 @@
-// Whether this process can still compare logs with what it witnessed; if not for too long, it serves nothing. Otherwise
-// an attacker could lock a table, cut a log off and wait for a restart.
+// Whether this process can still compare logs with the heads that it witnessed. If it can't for too long, it serves
+// nothing: otherwise an attacker could lock a table, cut a log off and wait for a restart.
 import { ComparisonOverdueError } from '../../core/audit/append-errors.js'
 
-/** Milliseconds for which comparisons may fail: longer than two statements that time out. */
+/** In milliseconds, how long comparisons may fail: longer than two statements that time out. */
 export const OVERDUE_MS = 10_000
 
 export class Comparisons {
   #succeededAt: number
-  #roundAt: number // when the last whole round began, in which every tenant had its turn
-  #beganAt: number | undefined // when the round began that is under way; undefined if a run of it failed
+  #roundAt: number // when the last complete round began, in which every tenant had its turn
+  #beganAt: number | undefined // when the current round began; undefined if a run of it failed
   #isOverdue = false
-  /** tenants whose logs alone could not be compared */
+  /** tenants whose logs could not be compared, while others could */
   readonly #unreached = new Map<string, { since: number; triedAt: number; isOverdue: boolean }>()
 
-  /** `elapsed` is in milliseconds, of a clock that never goes back */
+  /** `elapsed` is in milliseconds, by a clock that never goes back */
   constructor(private readonly elapsed: () => number = () => performance.now()) {
     this.#succeededAt = this.#roundAt = elapsed()
   }
@@ -26,12 +26,12 @@ export class Comparisons {
     return [...this.#unreached].flatMap(([tenant_id, { isOverdue }]) => (isOverdue ? [tenant_id] : []))
   }
 
-  /** Milliseconds since the last whole round began, or since the start: no tenant's comparison is older. */
+  /** Milliseconds since the last complete round began, or since the start: no tenant's comparison is older. */
   get age(): number {
     return this.elapsed() - this.#roundAt
   }
 
-  // Records a run over all tenants or those whose turn it was: it may begin a round over all of them, and may end it.
+  // Records a run over all tenants or over a portion; a portion may begin or end a round.
   succeeded({ begins = true, ends = true } = {}): void {
     this.#succeededAt = this.elapsed()
     this.#isOverdue = false
@@ -39,14 +39,14 @@ export class Comparisons {
     if (ends && this.#beganAt !== undefined) this.#roundAt = this.#beganAt
   }
 
-  // Time alone makes nothing overdue, only a run that fails after it: a process that was suspended has merely not
-  // compared yet. `isCertain`: no run can succeed until something changes, and calls would miss rows too.
+  // Only a run that fails makes comparisons overdue, not time alone: a process that was suspended has just not compared
+  // yet. `isCertain`: no run can succeed until something changes, and calls would miss rows as well.
   failed({ isCertain = false } = {}): void {
     this.#beganAt = undefined
     this.#isOverdue ||= isCertain || this.elapsed() - this.#succeededAt >= OVERDUE_MS
   }
 
-  /** Records that a log could not be compared, or had no turn, while others may be. */
+  /** Records that a log could not be compared, or had no turn, while others could be. */
   failedOf(tenant_id: string, { isTried = true } = {}): void {
     const now = this.elapsed()
     const { since = now, triedAt = 0 } = this.#unreached.get(tenant_id) ?? {}
@@ -62,13 +62,12 @@ export class Comparisons {
     return this.#unreached.get(tenant_id)?.triedAt
   }
 
-  /** A part of the database did not answer, and the rest did. */
+  /** Records that a part of the database did not answer, while the rest did. */
   succeededInPart(): void {
     this.#beganAt = undefined
     this.succeeded({ begins: false, ends: false })
   }
 
-  /** @throws ComparisonOverdueError */
   assertNotOverdue(tenant_id: string): void {
     if (this.isOverdue || this.#unreached.get(tenant_id)?.isOverdue)
       throw new ComparisonOverdueError('the audit chains could not be compared with what was witnessed for too long')

@@ -1,4 +1,4 @@
-/** Reads the entries of logs from their points on, stretch by stretch up to their heads; `judge.ts` judges them. */
+/** Reads the entries of logs in stretches, from their points to their heads; `judge.ts` judges them. */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { AuditKey, Head, Witness } from '../../core/audit/formats/chain.js'
@@ -9,18 +9,18 @@ import type { HeadWithKey } from '../store/anchors.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 import { earliestOf, isPast } from './judge.js'
 
-export const FOLLOWED_AT_ONCE = 1_000 // how many entries after a point make a stretch
+export const FOLLOWED_AT_ONCE = 1_000 // a stretch has this many entries after a point
 
-/** All up to the head, or the first FOLLOWED_AT_ONCE. */
+/** Reads all entries up to the head, or the first FOLLOWED_AT_ONCE. */
 export function readStretch(sql: Queryable, from: Witness, { tenant_id, last_id }: Head): Promise<ChainedEntry[]> {
   const where = { tenant_id, after_id: from.last_id - 1, through_id: last_id, limit: FOLLOWED_AT_ONCE + 1 }
   return readChain(sql, where)
 }
 
-export const LATER_AT_ONCE = 500 // most heads of one statement
-const ENTRIES_AT_ONCE = 50_000 // most entries of one statement, the points aside
+export const LATER_AT_ONCE = 500 // in one statement
+const ENTRIES_AT_ONCE = 50_000 // in one statement, without the points
 
-/** By tenant: all up to the heads, or the first of each log. */
+/** By tenant: all entries up to the heads, or the first of each log. */
 export function readLater(
   sql: Queryable,
   later: readonly { point: Witness; head: Head }[],
@@ -39,7 +39,7 @@ export interface KeysOfHeads {
   openKey: (row: { tenant_id: string; wrapped_audit_key: Uint8Array }) => AuditKey
 }
 
-/** undefined if the audit key is missing or was changed */
+/** Undefined if the audit key is missing or was changed. */
 export function keyOf(
   { tenant_id, wrapped_audit_key }: HeadWithKey,
   { installationKey, openKey }: KeysOfHeads,
@@ -53,7 +53,7 @@ export function keyOf(
   }
 }
 
-/** Returns the logs whose head it did not reach; `HeadWatch.read` finds what is wrong with a broken one. */
+/** Returns the logs whose head it did not reach; `HeadWatch.read` finds the fault of a broken one. */
 export async function followHeads(
   sql: Queryable,
   heads: readonly HeadWithKey[],
@@ -62,7 +62,7 @@ export async function followHeads(
   const unreached: Awaited<ReturnType<typeof followHeads>> = []
   for (let at = 0; at < heads.length; at += LATER_AT_ONCE) {
     const some = heads.slice(at, at + LATER_AT_ONCE).map((head) => ({ head, watch: watches.get(head.tenant_id) }))
-    // A head that this process has since passed by its own appends needs no comparison.
+    // No comparison is needed for a head that this process has since passed by its own appends.
     const open = some.filter(
       ({ head, watch: { known, held } }) => !known || held.all.length > 1 || !isPast(known, head),
     )

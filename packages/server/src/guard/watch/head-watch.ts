@@ -1,5 +1,5 @@
-// Watches one log. If it does not continue from its points, the database was restored or tampered with: an alarm is
-// raised, and the tenant is no longer served, since appending would fork the chain.
+// Watches one log. If it does not continue from its points, the database was restored or tampered with. Then an alarm
+// is raised, and the tenant is no longer served, since appending would fork the chain.
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import { followAuditKey, isHeadGenuine } from '../../core/audit/audit-key.js'
@@ -24,16 +24,16 @@ import {
 } from './judge.js'
 import { Points } from './points.js'
 
-// Milliseconds for which one reading may follow a log: less than calls wait for a lock of the head.
+// In milliseconds, how long one reading may follow a log: less than calls wait for a lock of the head.
 const FOLLOW_MS = 2_000
 
 export interface Alarm {
   reason: string
-  witness: KeptHead | undefined // the head that the chain should continue from; undefined if none was witnessed
+  witness: KeptHead | undefined // the head from which the chain should continue; undefined if none was witnessed
 }
 
 export class HeadWatch {
-  readonly held: Points // what the log must continue from
+  readonly held: Points // the heads from which the log must continue
   #known: Head | undefined
   #alarm: Alarm | undefined
   #hasCommitted = false
@@ -45,7 +45,7 @@ export class HeadWatch {
     this.held = new Points(tenant_id)
   }
 
-  /** As far as this process knows; undefined after `forget`. */
+  /** The head that this process knows; undefined after `forget`. */
   get known(): Head | undefined {
     return this.#known
   }
@@ -58,12 +58,11 @@ export class HeadWatch {
     return this.#alarm
   }
 
-  /** @throws ChainAlarmError after an alarm */
   assertNoAlarm(): void {
     if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
   }
 
-  /** For a commit whose outcome is unknown: the head is read again before anything is chained to it. */
+  /** After a commit with an unknown outcome: the head is read again before anything is chained to it. */
   forget(): void {
     this.#known = undefined
   }
@@ -77,17 +76,16 @@ export class HeadWatch {
     this.witness(head)
   }
 
-  /** Records a head that is known to be in the log. */
   witness(head: Head): void {
     if (this.held.commit(head)) this.#known = head
   }
 
-  // As far as these entries lead; adopts the first head of a log. `read` finds what is wrong if it is broken.
+  // Follows the log as far as these entries lead; adopts the first head of a log. `read` finds the fault of a broken one.
   follow(
     { head, stretch }: { head: Head; stretch: readonly ChainedEntry[] },
     auditKey: AuditKey,
   ): 'wholly' | 'in part' | 'broken' {
-    // A point that was told may be under a newer audit key than this one: `read` reads the keys again.
+    // A point from another source may be under a newer audit key than this one; `read` reads the keys again.
     if (!isHeadAuthentic(auditKey, head) || this.held.hasUnweighed(head.last_id)) return 'broken'
     this.held.weigh(auditKey)
     const followed = this.held.forged ? undefined : followAll(this.held.all, { head, stretch, auditKey })
@@ -98,7 +96,7 @@ export class HeadWatch {
     return 'wholly'
   }
 
-  // A text states the latest known head. @throws WrongFormatError, HiddenRowsError: then no alarm is raised
+  // With a text, the alarm states the latest known head. @throws WrongFormatError, HiddenRowsError, without an alarm
   async raise(sql: Queryable, alarm: string | Alarm): Promise<void> {
     await assertJudgeable(sql)
     this.learn(typeof alarm === 'string' ? { reason: alarm, witness: this.held.proven } : alarm)
@@ -110,20 +108,20 @@ export class HeadWatch {
     this.onAlarm(this.tenant_id, alarm.reason)
   }
 
-  /** Adopts the witness of another process's alarm, if it is later. */
+  /** Adopts the witness of another process's alarm if it is later. */
   learnWitness(witness: KeptHead | undefined): void {
     if (this.#alarm) this.#alarm = { ...this.#alarm, witness: laterOf(this.#alarm.witness, witness) }
   }
 
-  /** After an operator settled the alarm: the head is read and checked again before its next use. */
+  /** After an operator settled the alarm: before its next use, the head is read and checked again. */
   release(): void {
     this.#alarm = undefined
     this.#known = undefined
     this.held.settle()
   }
 
-  // Reads the head, by `find`, which may lock it, and checks that the log continues from its points. Without
-  // `isEntryRead`, the entry of the head that this process knows is assumed to be there, which saves appends a read.
+  // Reads the head with `find`, which may lock it, and checks that the log continues from its points. Without
+  // `isEntryRead`, assumes that the entry of the head that this process knows is there, which saves appends a read.
   // @throws ChainAlarmError, UnfollowedLogError
   async read<Where extends Queryable>(
     sql: Where,
@@ -131,14 +129,14 @@ export class HeadWatch {
     find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
     { isEntryRead = false } = {},
   ): Promise<Head> {
-    if (this.held.hasUnweighed()) await followAuditKey(sql, auditKey) // what was told may be under a newer key
+    if (this.held.hasUnweighed()) await followAuditKey(sql, auditKey) // the head of such a point may be under a newer key
     this.held.weigh(auditKey)
-    // Taken before the read, which may miss what is committed meanwhile.
+    // Taken before the read, which may miss heads that are committed meanwhile.
     const { current, all, forged } = this.held
     const head = await this.#readAuthentic(sql, auditKey, find)
     const passed = new Set<KeptHead>()
     const losses: Loss[] = []
-    // The earliest first: from there the log is followed past the others.
+    // The earliest first: from there, the log is followed past the others.
     for (const from of all.toSorted((one, other) => one.last_id - other.last_id)) {
       if (passed.has(from)) continue
       const isRead = isEntryRead || from !== current
@@ -160,7 +158,7 @@ export class HeadWatch {
   ): Promise<Head> {
     const head = await find(sql, this.tenant_id).catch((error: unknown) => {
       if (!(error instanceof TamperedRowError)) throw error
-      return this.#raiseAlarm(sql, error.message) // several rows in the place of one: no server wrote them
+      return this.#raiseAlarm(sql, error.message) // several rows in the place of one, which no server writes
     })
     if (!head) return this.#raiseAlarm(sql, 'the head of the audit chain is missing')
     if (!(await isHeadGenuine(sql, auditKey, head))) {
@@ -169,8 +167,8 @@ export class HeadWatch {
     return head
   }
 
-  // To the head or to what is lost; adds the points on the way to `passed`. Each stretch is recorded at once, so
-  // repeated reads reach the head however many entries there are.
+  // Follows the log to its head or to the loss, and adds the points on the way to `passed`. Records each stretch at
+  // once, so that repeated reads reach the head however many entries there are.
   async #follow(
     sql: Queryable,
     { from: point, ...known }: Pick<Evidence, 'auditKey' | 'head' | 'from' | 'isEntryRead'>,
@@ -190,7 +188,7 @@ export class HeadWatch {
     }
   }
 
-  /** Reads what the verdict depends on, in the order in which `judge` asks for it. */
+  /** Reads what the verdict needs, in the order in which `judge` asks for it. */
   async #judge(sql: Queryable, evidence: Omit<Evidence, 'points'>): Promise<Exclude<Verdict, { kind: 'open' }>> {
     const { tenant_id, auditKey, from, head } = evidence
     for (;;) {
@@ -220,7 +218,6 @@ export class HeadWatches implements Guard {
     readonly comparisons = new Comparisons(),
   ) {}
 
-  /** Created at first use. */
   get(tenant_id: string): HeadWatch {
     let watch = this.#watches.get(tenant_id)
     if (!watch) {
@@ -280,7 +277,7 @@ export class HeadWatches implements Guard {
   }
 }
 
-/** The core knows them as its guard only. */
+/** The core has them only as its guard. */
 export function watchesOf({ guard }: { guard: Guard }): HeadWatches {
   if (!(guard instanceof HeadWatches)) throw new Error('this process has no watches')
   return guard

@@ -20,11 +20,11 @@ import {
   nextPolicyEpoch,
 } from '../../core/audit/formats/chain.js'
 
-/** The policy version orders what was signed before and after a rollback. */
+/** The policy version puts checkpoints from before and after a rollback in order. */
 export interface KeptLine {
   tenant_id: string
   policy_version: number
-  /** of the signed head; the MAC (base64) proves the policy version to a process with the audit key */
+  /** the signed head's; the MAC (base64) proves the policy version to a process with the audit key */
   head?: { created_at: string; mac: string }
   checkpoint: string
   public_key: string
@@ -32,22 +32,21 @@ export interface KeptLine {
   tree?: KeptTree // of the installation's log, once witnesses have cosigned it (tree.md 5)
 }
 
-/** by the number of the line, from 1 */
 export type LineFault = { line: number; what: string }
 
 export interface KeptFile {
-  /** the latest signed head of each tenant; if it has no MAC, with the latest one before it that has */
+  /** the latest signed head of each tenant; if it has no MAC, also the latest earlier one that has */
   witnesses: Map<string, KeptHead & { line: number }>
   // the head in a tenant's last line, if it differs from the latest and is not later: a command may have written a line
-  // of a fork, and a server then one of the true log
+  // of a fork, and then a server one of the true log
   others: (KeptHead & { tenant_id: string; line: number })[]
-  lines: number // without remnants; 0 after a quick reading, as are the remnants
-  remnants: number // the lines that a crash or a full disk cut short: they prove nothing, and are no fault
+  lines: number // without remnants; 0 after a quick reading, as are `remnants`
+  remnants: number // lines that a crash or a full disk cut short, which prove nothing and are no fault
   faults: LineFault[] // in the order of the file, MOST_FAULTS at most; none after a quick reading
 }
 
 export const STANDARD_OUTPUT = '-'
-/** Lines at the end whose signatures are checked, beside each tenant's latest: checking all would take too long. */
+/** At the end of the file, and beside each tenant's latest line: checking all signatures would take too long. */
 const CHECKED_SIGNATURES = 2_000
 const MOST_FAULTS = 100
 const MOST_NAMED = 5
@@ -61,14 +60,14 @@ const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 
 interface ReadingOptions {
   isThorough: boolean // report the lines that are not as a server wrote them
-  /** the audit keys of these tenants that the database has and that open */
+  /** the audit keys of these tenants that exist in the database and open */
   findAuditKeys: (tenants: readonly string[]) => Promise<ReadonlyMap<string, AuditKey>>
 }
 
 /**
- * A line proves nothing unless it is a checkpoint signed by these keys or their successors: a crash may have cut it
- * short, and whoever can write a forged line could have deleted it as well. A thorough reading reports such lines. A
- * missing file, a pipe or a terminal holds nothing.
+ * A line proves nothing unless it is a checkpoint signed by these keys or their successors: a crash may have truncated
+ * it, and an attacker who can write a forged line could also have deleted one. A thorough reading reports such lines. A
+ * missing file, a pipe and a terminal count as empty.
  */
 export async function readKeptFile(
   file: string,
@@ -81,7 +80,7 @@ export async function readKeptFile(
   const epochs = new Map<string, Set<number>>()
   const claimed = await findSigned(text, publicKey, { judge, epochs })
   const disputed = [...claimed.signed.keys()].filter((tenant_id) => (epochs.get(tenant_id)?.size ?? 0) > 1)
-  // An accepted rollback begins an epoch, and so does whoever appends an old line with a higher policy version.
+  // An accepted rollback begins an epoch. So does an attacker who appends an old line with a higher policy version.
   const opened = disputed.length === 0 ? undefined : await findAuditKeys(disputed)
   const weigh = { keys: opened && new Map(disputed.map((tenant_id) => [tenant_id, opened.get(tenant_id)])) }
   const { signed, besides, isGood } = weigh.keys ? await findSigned(text, publicKey, weigh) : claimed
@@ -98,7 +97,7 @@ export async function readKeptFile(
   return { witnesses, others, ...(judge?.verdict() ?? { lines: 0, remnants: 0, faults: [] }) }
 }
 
-// By the statements in the file: a database that went back to before a replacement lacks the new key.
+// By the statements in the file, since a database that was rolled back to before a replacement lacks the new key.
 async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<string[]> {
   const keys = new Set(ownKeys)
   let last = ''
@@ -112,7 +111,6 @@ async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<st
   return [...keys]
 }
 
-/** Adds a key if the note states that it replaced one of these. */
 export function addSuccessor(keys: Set<string>, note: string): void {
   const change = findKeyChange(note)
   if (change && keys.has(change.from)) keys.add(change.to)
@@ -139,7 +137,7 @@ export function nameFaults(faults: readonly LineFault[]): string {
 }
 
 interface Judge {
-  /** each line in turn; `line` is undefined if the text has not the form of one */
+  /** called with each line in turn; `line` is undefined if the text does not have the form of a line */
   see(line: Parsed | undefined, text: string): void
   condemn(line: Parsed | undefined): void
   verdict(): Pick<KeptFile, 'lines' | 'remnants' | 'faults'>
@@ -184,14 +182,14 @@ function createJudge(publicKey: PublicKeys): Judge {
 const HEAD = /^\{"tenant_id":"[0-9a-f-]{36}","policy_version":\d+,"checkpoint":"/
 const A_HEAD = '{"tenant_id":"00000000-0000-4000-8000-000000000000","policy_version":1,"checkpoint":"'
 
-// No attack hides behind a remnant: whoever can cut a line of the file can also remove it.
+// A remnant hides no attack: an attacker who can truncate a line of the file can also remove it.
 function isRemnant(text: string): boolean {
   if (text === '' || readJson(text) !== undefined) return false
   return HEAD.test(text) || Array.from(A_HEAD, (_, at) => A_HEAD.slice(at)).some((rest) => HEAD.test(text + rest))
 }
 
-// Between two accepted rollbacks, ids and policy versions rise together. As several processes may write one file, a
-// line may follow one of a longer log. Without a MAC of a head, the policy version is only a lower bound.
+// Between two accepted rollbacks, ids and policy versions rise together. Several processes may write one file, so a
+// line may follow one of a longer log. Without the MAC of a head, the policy version is only a lower bound.
 function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   if (!other || line.epoch !== other.epoch) return false
   const entries = line.statement.last_id - other.statement.last_id
@@ -212,14 +210,14 @@ function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed
 interface Search {
   isGood?: (line: Parsed) => boolean
   judge?: Judge | undefined
-  epochs?: Map<string, Set<number>> // filled with the epochs that each tenant's lines claim
-  /** of tenants whose lines are weighed, not believed; undefined if it does not open */
+  epochs?: Map<string, Set<number>> // receives the epochs that each tenant's lines claim
+  /** of tenants whose lines are weighed, not believed; undefined if the key does not open */
   keys?: ReadonlyMap<string, AuditKey | undefined> | undefined
 }
 
 interface Latest {
   latest: Map<string, Parsed> // each tenant's latest good line
-  /** of the signed lines after it with a MAC and no later entry, the one of the latest entry */
+  /** of the later signed lines with a MAC but no later entry, the one of the latest entry */
   besides: Map<string, Parsed>
 }
 
@@ -227,7 +225,7 @@ async function findSigned(text: Text, publicKey: PublicKeys, { judge, ...search 
   const claimed = await findLatest(text, publicKey, { judge, ...search })
   const forged = new Set([...claimed.latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
   for (const id of forged) judge?.condemn(claimed.latest.get(id))
-  // Only the latest line of a tenant has to be verified, unless that one is forged.
+  // Only the latest line of each tenant must be verified, unless it is forged.
   const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
   const found = forged.size === 0 ? claimed : await findLatest(text, publicKey, { ...search, isGood })
   return { signed: found.latest, besides: found.besides, isGood }
@@ -265,7 +263,7 @@ async function findLatest(
   return { latest, besides }
 }
 
-// chain.md 10: without a MAC that verifies, no line is of a later epoch than the lines before it that have one.
+// chain.md 10: without a valid MAC, no line is of a later epoch than the lines before it that have one.
 function createScales(keys: ReadonlyMap<string, AuditKey | undefined>): (line: Parsed) => Parsed {
   const proven = new Map<string, number>()
   return (line) => {
@@ -273,7 +271,7 @@ function createScales(keys: ReadonlyMap<string, AuditKey | undefined>): (line: P
     if (!keys.has(tenant_id)) return line
     const key = keys.get(tenant_id)
     const known = proven.get(tenant_id) ?? nextPolicyEpoch(0)
-    if (!key) return { ...line, epoch: known } // once it opens, the MAC proves the version
+    if (!key) return { ...line, epoch: known } // once the key opens, the MAC proves the version
     if (!isKeptHeadAuthentic(key, tenant_id, headOf(line))) {
       return { ...line, sealed: {}, epoch: Math.min(line.epoch, known) }
     }
@@ -282,10 +280,10 @@ function createScales(keys: ReadonlyMap<string, AuditKey | undefined>): (line: P
   }
 }
 
-/** As the file was when it was opened, from its beginning at each call. */
+/** The file as of its opening, from its beginning at each call. */
 type Text = () => AsyncGenerator<string>
 
-// Whoever appends between two passes must not be read by one of them alone.
+// Lines that are appended between two passes must not be read by only one of them.
 async function openText(file: string): Promise<Text> {
   const found =
     file === STANDARD_OUTPUT
@@ -300,7 +298,7 @@ async function openText(file: string): Promise<Text> {
 
 const LINE_FEED = 0x0a
 
-// A crash or a full disk may have cut the last line short: it is read like the others.
+// A crash or a full disk may have truncated the last line, which is read like the others.
 async function* endLine(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let end: number | undefined
   for await (const chunk of chunks) {
@@ -314,7 +312,7 @@ interface Parsed {
   number: number
   statement: Checkpoint
   policy_version: number
-  epoch: number // on which side of accepted rollbacks the line is; what it claims, unless it was weighed
+  epoch: number // the side of accepted rollbacks on which the line is; as claimed, unless it was weighed
   sealed: Pick<KeptHead, 'created_at' | 'mac'>
   checkpoint: string
   public_key: unknown
@@ -339,7 +337,7 @@ function parseLine(text: string, number: number): Parsed | undefined {
   }
 }
 
-/** Authenticates nothing if anything is wrong with it. */
+/** Authenticates nothing if any part is malformed. */
 export function readSealed(head: unknown): Pick<KeptHead, 'created_at' | 'mac'> {
   const { created_at, mac } = (head ?? {}) as Partial<Record<string, unknown>>
   return typeof created_at === 'string' && typeof mac === 'string'
@@ -347,7 +345,7 @@ export function readSealed(head: unknown): Pick<KeptHead, 'created_at' | 'mac'> 
     : {}
 }
 
-// The id is signed and the policy version is not. The latter only decides the epoch.
+// The id is signed; the policy version is not, so it only decides the epoch.
 function isLater(line: Parsed, than: Parsed | undefined): boolean {
   if (!than) return true
   if (line.epoch !== than.epoch) return line.epoch > than.epoch

@@ -1,4 +1,4 @@
-/** Reads the newest anchor of the installation's log and what it covers, see anchor.md 4. */
+/** Reads the newest anchor of the installation's log and the heads that it covers (anchor.md 4). */
 import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { followAuditKey } from '../../core/audit/audit-key.js'
@@ -11,25 +11,25 @@ import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../store/anc
 import { readStretch } from './follow.js'
 import { followStretch } from './judge.js'
 
-/** The anchored heads are not those of the newest anchor, or the log from there on is not as the server wrote it. */
+/** The anchored heads are not those of the newest anchor, or the log after it is not as the server wrote it. */
 export class AnchorFault extends Error {
   override readonly name = 'AnchorFault'
 }
 
-/** The heads that it covers are in the order of their tenants' ids. */
+/** The covered heads are in the order of their tenants' ids. */
 export interface Anchor {
   entry: ChainedEntry
   heads: AnchoredHead[]
   head: Head // the head of the installation's log, to which the entries from the anchor on lead
 }
 
-/** Undefined before the first one. @throws AnchorFault unless it is the newest one and covers the anchored heads */
+/** Undefined before the first anchor. @throws AnchorFault unless it is the newest one and covers the anchored heads */
 export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor | undefined> {
-  // In one snapshot: another process may write an anchor meanwhile.
+  // In one snapshot, since another process may write an anchor meanwhile.
   return sql.begin('isolation level repeatable read read only', (snapshot) => readAnchorIn(snapshot, auditKey))
 }
 
-/** An anchor that is not as the server wrote it raises an alarm elsewhere; here it says nothing about the tenant. */
+/** Ignores an anchor that is not as the server wrote it: it says nothing about the tenant, and raises an alarm elsewhere. */
 export async function findAnchored(
   { sql, installationKey }: { sql: Sql; installationKey: AuditKey },
   tenant_id: string,
@@ -42,13 +42,12 @@ export async function findAnchored(
   }
 }
 
-/** undefined if no server wrote it: a forged later time must not delay the next anchor */
+/** Undefined if no server wrote it, since a forged later time must not delay the next anchor. */
 export async function readAnchorTime(sql: Queryable, auditKey: AuditKey): Promise<string | undefined> {
   const { entry } = await readNewest(sql, auditKey)
   return entry?.action === 'installation.anchor' ? entry.created_at : undefined
 }
 
-/** The entry is undefined if it is not authentic. */
 async function readNewest(
   sql: Queryable,
   auditKey: AuditKey,
@@ -59,7 +58,7 @@ async function readNewest(
   return { id, entry: id === undefined ? undefined : await readAuthenticEntry(sql, { ...where, id }) }
 }
 
-/** Reads as `readAnchor` does, in a snapshot or under the lock of the installation's head. @throws AnchorFault */
+/** As `readAnchor`, in a snapshot or under the lock of the installation's head. @throws AnchorFault */
 export async function readAnchorIn(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
   const { id, entry } = await readNewest(sql, auditKey)
   const heads = await listAnchoredHeads(sql, readAnchorMetadata(entry?.metadata ?? null)?.tenants ?? 0)
@@ -68,9 +67,9 @@ export async function readAnchorIn(sql: Transaction, auditKey: AuditKey): Promis
   return anchor && { ...anchor, head }
 }
 
-// Checks that no anchor follows this one, or that there is none. It was found by its column `action`, which the
-// database administrator can edit for that moment: computed hashes, which cover the column, lead to the head in the
-// same transaction. @throws AnchorFault
+// Checks that no anchor follows this one, or that there is none. The anchor was found by its column `action`, which the
+// database administrator can edit for that moment. Computed hashes, which cover the column, must lead to the head in
+// the same transaction. @throws AnchorFault
 async function followToHead(sql: Transaction, auditKey: AuditKey, anchor: ChainedEntry | undefined): Promise<Head> {
   const tenant_id = INSTALLATION_ID
   const head = await findHead(sql, tenant_id).catch((error: unknown) => {
@@ -119,7 +118,7 @@ export function compareAnchor(found: {
   return { entry, heads }
 }
 
-// An edited row may hold what no leaf can.
+// An edited row may have values that no leaf can have.
 function rootOf(heads: readonly AnchoredHead[]): Uint8Array {
   try {
     return anchorRoot(heads)

@@ -1,38 +1,38 @@
-// The heads from which one log must continue (README.md). None takes the place of another until the log is known to
-// continue from both. Nothing here reads the database.
+// The heads from which one log must continue (README.md). One replaces another only once the log is known to continue
+// from both. Nothing here reads the database.
 import { type AuditKey, type Head, type KeptHead, nextPolicyEpoch } from '../../core/audit/formats/chain.js'
 import { isPast, isSame, laterOf, latestOf, type Point, sealedOf, weighPoint } from './judge.js'
 
 export class Points {
-  #points: Point[] = [] // the first is what this process committed or read last; until then, what it was told first
-  #told: Point[] = [] // told, and not yet compared: their policy versions are weighed once the audit key is known
+  #points: Point[] = [] // the first is the last one that this process committed or read; before that, the first one from another source
+  #told: Point[] = [] // from another source, and not yet compared: their policy versions are weighed once the audit key is known
   #latestTold: KeptHead | undefined
   #forged: KeptHead | undefined
 
   constructor(private readonly tenant_id: string) {}
 
-  /** What this process committed or read last; until then the first that it was told. */
+  /** The last head that this process committed or read; before that, the first one from another source. */
   get current(): KeptHead | undefined {
     return this.#points[0]?.head
   }
 
-  /** All that is not checked yet. */
+  /** All points that are not yet checked. */
   get all(): KeptHead[] {
     return [...this.#points, ...this.#told].map(({ head }) => head)
   }
 
-  /** The latest that this process committed or read, or that the checkpoint file has. */
+  /** The latest head that this process committed or read, or that the checkpoint file has. */
   get witnessed(): KeptHead | undefined {
     const told = ({ by }: Point) => by === 'copy' || by === 'entry'
     return latestOf([...this.#points, ...this.#told].map((point) => (told(point) ? undefined : point.head)))
   }
 
-  /** The latest as an alarm may state it: without a policy version that is not proven yet. */
+  /** The latest head in the form for an alarm: without a policy version that is not proven yet. */
   get proven(): KeptHead | undefined {
     return latestOf([...this.#points, ...withoutVersions(this.#told)].map(({ head }) => head))
   }
 
-  /** The latest told, in the same form. */
+  /** The latest head from another source, in the form for an alarm. */
   get provenTold(): KeptHead | undefined {
     return latestOf([this.#latestTold, ...withoutVersions(this.#told).map(({ head }) => head)])
   }
@@ -42,7 +42,7 @@ export class Points {
     return this.#forged
   }
 
-  /** An operator accepted what is in the database: no copy told before counts as changed. */
+  /** An operator accepted the present content of the database, so no earlier copy counts as changed. */
   settle(): void {
     this.#forged = undefined
     for (const point of this.#told) if (point.by === 'copy') point.by = 'entry'
@@ -52,7 +52,7 @@ export class Points {
     this.#told.push({ head, by: 'file' })
   }
 
-  // Needs no comparison if a later head was seen, unless the database contradicts it.
+  // No comparison is needed if a later head was seen, unless the database contradicts it.
   rememberAnchored(head: KeptHead, { isContradicted = false } = {}): void {
     const [current] = this.#points
     const isSeen = current?.by === 'process' && isPast(current.head, head)
@@ -61,7 +61,6 @@ export class Points {
     if (!isHeld) this.#told.push({ head, by: head.mac ? 'copy' : 'entry' })
   }
 
-  /** Whether a point after this entry was told and is not weighed yet. */
   hasUnweighed(after_id = -1): boolean {
     return this.#told.some(({ head }) => head.last_id > after_id)
   }
@@ -76,14 +75,14 @@ export class Points {
     }
   }
 
-  // The attacker may have had another log anchored, or a line written into the file.
+  // Keeps different heads of the same entry: an attacker may have had another log anchored, or a line written to the file.
   #hold(point: Point): void {
     const same = this.#points.find(({ head }) => isSame(head, point.head))
     if (!same) this.#points.push(point)
     else if (same.head.policy_version < point.head.policy_version) same.head = point.head
   }
 
-  // Returns false if a later head is known: a commit that was given up on may end after later ones, and the log must
+  // Returns false if a later head is known: a commit after its deadline may end after later ones, and the log must
   // continue from both. Only an accepted rollback lowers the id, and this process knows of the one that it committed.
   commit(head: Head): boolean {
     const before = this.current
@@ -94,8 +93,8 @@ export class Points {
     return isLatest
   }
 
-  // The head, or the last entry of a stretch, takes the place of the points that it passed. Such an entry has no MAC of
-  // a head, and takes the highest policy version of these.
+  // Replaces the passed points by the head, or by the last entry of a stretch. Such an entry has no MAC of a head, so
+  // it takes the highest policy version of these points.
   reach(reached: KeptHead, passed: ReadonlySet<KeptHead>): void {
     const [first, ...others] = this.#points.filter(({ head }) => passed.has(head))
     const left = this.#points.filter(({ head }) => !passed.has(head))
@@ -108,7 +107,7 @@ export class Points {
     const next: Point = { head: reached, by: isHead || !first ? 'process' : first.by }
     const [current] = this.#points
     if (first === current) this.#points = [next, ...left]
-    // A head that was read before does not displace what was committed meanwhile.
+    // A head that was read earlier does not displace one that was committed meanwhile.
     else this.#points = isHead && current && isPast(current.head, reached) ? left : [...left, next]
   }
 }

@@ -1,4 +1,4 @@
-// Shares alarms among the processes of one database (chain.md 10): each writes its own as rows, and adopts the others'.
+// Shares alarms among the processes of one database (chain.md 10): each writes its own as rows, and adopts those of others.
 import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
@@ -15,9 +15,9 @@ import { laterOf } from './judge.js'
 
 interface SharedAlarmsOptions extends LogComparisonOptions {
   assertSessions: () => Promise<void> // @throws ChangedSessionError if a session is not as it began
-  isGone: (tenant_id: string) => Promise<boolean> // whether the tenant's row is gone; then drops the cached state
+  isGone: (tenant_id: string) => Promise<boolean> // whether the tenant's row is gone; if so, drops the cached state
   onGoneAccepted?: ((tenant_id: string) => void) | undefined
-  /** called after the row of an alarm that was accepted before is deleted */
+  /** called after deleting the row of an alarm whose loss was already accepted */
   onAcceptedRow?: ((tenant_id: string) => void) | undefined
   now: () => number // milliseconds since 1970
 }
@@ -27,7 +27,6 @@ export type SharedAlarms = ReturnType<typeof createSharedAlarms>
 export const TENANT_GONE =
   'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
 
-/** One per process. */
 export function createSharedAlarms({
   assertSessions,
   isGone,
@@ -38,17 +37,17 @@ export function createSharedAlarms({
 }: SharedAlarmsOptions) {
   const { sql, watches, installationKey, findAuditKey } = options
   const compareLogs = createLogComparison(options)
-  /** of alarms without a witness: the newest rollback accepted before, which does not settle it */
+  /** for alarms without a witness: the newest rollback accepted before the alarm, which does not settle it */
   const acceptedBefore = new WeakMap<Alarm, number>()
 
-  // Writes or ends this process's alarms. A tenant that fails does not stop the others: returns the errors. A server
+  // Writes or ends this process's alarms. If a tenant fails, continues with the others and returns the errors. A server
   // also finds the heads of tenants that it has not served. @throws the database's own error
   async function compare({ findsUnseen = false } = {}): Promise<unknown[]> {
     const errors: unknown[] = []
     const unread: unknown[] = []
     const note = (list: unknown[]) => (error: unknown) => {
       list.push(error)
-      // At once: the rest of a run may take long if each statement waits for a lock.
+      // Before the rest of the run, which may take long if each statement waits for a lock.
       if (!isPartUnreachable(error)) watches.comparisons.failed()
       return undefined
     }
@@ -66,7 +65,7 @@ export function createSharedAlarms({
     const portion = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
     if (unread.length + errors.length === 0 && portion.isWhole) watches.comparisons.succeeded(portion)
     else if (!portion.isReached) watches.comparisons.failed()
-    // While a machine does not answer, statements that ask all of them fail too.
+    // While a machine does not answer, statements that ask all machines also fail.
     else if (errors.every(isPartUnreachable) && (!portion.isWhole || unread.every(isPartUnreachable)))
       watches.comparisons.succeededInPart()
     const found = new Map(rows?.map((row) => [row.tenant_id, row]))
@@ -77,7 +76,7 @@ export function createSharedAlarms({
     return errors
   }
 
-  // A row that no server wrote raises an alarm too, but its witness proves nothing.
+  // A row that no server wrote also raises an alarm, but its witness proves nothing.
   async function learn(row: ChainAlarm, isServing: boolean): Promise<void> {
     const watch = watches.get(row.tenant_id)
     if (watch.alarm && row.last_id <= (watch.alarm.witness?.last_id ?? 0)) return
@@ -92,15 +91,15 @@ export function createSharedAlarms({
     const { reason, last_id, hash, policy_version } = row
     const witness = last_id === 0 ? undefined : { last_id, hash, policy_version }
     if (watch.alarm) return watch.learnWitness(witness)
-    // What this process witnessed may be later than the row: then its own alarm replaces it. Taken before the log is
-    // read, which may be cut off by now; a command, on opening, has read it already.
+    // If this process witnessed a later head than the row, it replaces the alarm by its own. Taken before the log is
+    // read, which may be cut off by now; a command has read the log already when it opened.
     const own = isServing ? watch.held.proven : watch.held.provenTold
     await compareLog(sql, watch, auditKey)
     watch.learn({ reason, witness: laterOf(witness, own) })
   }
 
-  // Whether the loss was accepted, and the log is the one left then: such a row was restored. An alarm without a
-  // witness or a proven policy version may be about a later loss.
+  // Whether the loss was accepted, and the log is the one that was left then: such a row was restored. An alarm without
+  // a witness or a proven policy version may be about a later loss.
   async function wasAccepted(row: ChainAlarm, auditKey: AuditKey): Promise<boolean> {
     const { tenant_id, last_id, policy_version } = row
     if (policy_version === 0) return false
@@ -110,8 +109,8 @@ export function createSharedAlarms({
     return found !== undefined && equalBytes(found, row.hash)
   }
 
-  // A row that is gone was settled, which the tenant's log records, or deleted, and is written again. For a tenant that
-  // is gone, the installation's log records it, and the installation's key makes the MAC.
+  // If the row is gone, either the alarm was settled, as the tenant's log records, or the row was deleted and is written
+  // again. For a tenant that is gone, the installation's log has the record, and the installation's key makes the MAC.
   async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
     const { tenant_id, alarm } = watch
     if (!alarm) return
@@ -128,7 +127,7 @@ export function createSharedAlarms({
     if (auditKey && !alarm.witness && !acceptedBefore.has(alarm)) {
       acceptedBefore.set(alarm, (await findNewestAcceptance(sql, { tenant_id, auditKey })).id)
     }
-    // Without the tenant's key, a row that another process wrote with it can't be judged.
+    // Without the tenant's key, this process can't judge a row that another process wrote with that key.
     const isGarbled = (found: ChainAlarm) =>
       alarm.witness !== undefined &&
       auditKey !== undefined &&
@@ -142,7 +141,7 @@ export function createSharedAlarms({
     await writeAlarm(sql, alarmRow(alarm, tenant_id, key))
   }
 
-  // Judged again under its lock: the loss may be accepted by now, or another process have written what it knows.
+  // Judges again under the row's lock: the loss may be accepted by now, or another process may have written the same.
   function replace(alarm: ChainAlarm, isKept: (found: ChainAlarm) => boolean): Promise<unknown> {
     return sql.begin(async (transaction) => {
       const found = await lockAlarm(transaction, alarm.tenant_id)
@@ -174,7 +173,7 @@ function isGenuine(row: ChainAlarm, auditKey: AuditKey): boolean {
 
 const SERVED = 'tenants are served, but what that log would record, such as a change of a tenant or a purge, is refused'
 
-/** The installation's own log belongs to no tenant: an alarm about it stops no tenant's calls. */
+/** The installation's own log belongs to no tenant, so an alarm about it stops no tenant's calls. */
 export function alarmMessage(tenant_id: string): string {
   if (tenant_id !== INSTALLATION_ID) return 'the audit chain is broken; this tenant is no longer served'
   return `the audit chain is broken, that of the installation's own log; ${SERVED}`

@@ -1,6 +1,6 @@
 // `eaas accept rollback --all --from-diff`: accepts the loss of logs that a diff shows as different, and ends alarms
-// about logs that it shows as the same. The file only says which logs, and how much of a loss was shown: nothing else
-// in it is trusted.
+// about logs that it shows as the same. Only its list of logs, and the extent of each shown loss, are taken from the
+// file.
 import { encodePublicKey } from '@eaas/audit'
 import { CommandError, readGiven } from '@eaas/audit/command'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
@@ -25,12 +25,12 @@ const diffSchema = z.object({ public_key: z.string(), logs: z.array(logSchema) }
 type Diff = z.infer<typeof diffSchema>
 
 interface AcceptAllOptions {
-  fromDiff: string // what `eaas audit diff --all --json` printed
+  fromDiff: string // the output of `eaas audit diff --all --json`
   reason: string
   json: boolean
 }
 
-/** Returns whether no alarm is left and no log was refused. It may be repeated. @throws CommandError */
+/** Returns whether no alarm is left and no log was refused. May be repeated. @throws CommandError */
 export async function acceptAllRollbacks(
   config: Config,
   { fromDiff, reason, json }: AcceptAllOptions,
@@ -59,7 +59,7 @@ export async function acceptAllRollbacks(
       before.length > 0 && `Accepted before: ${counted(before.length, 'log')}.`,
       first && `Refused: ${refused.length}, the first ${first.tenant_id}: ${messageOf(first.error)}.`,
       lost.length > 0 && `Missing: ${counted(lost.length, 'tenant')}, to be accepted one by one (eaas accept tenant).`,
-      // Once the installation's log went back, it no longer says that there was such a tenant.
+      // If the installation's log went back, it no longer names such a tenant.
       unknown > 0 && `Missing without an alarm: ${counted(unknown, 'tenant')}, where nothing is to be accepted.`,
       left.length === 0 ? 'No alarm is left.' : `${counted(left.length, 'alarm')} left: eaas doctor names them.`,
       'Now repeat what was lost, which eaas audit diff --export names.',
@@ -90,7 +90,7 @@ async function acceptAll(
       `${file} is of another installation, or of before its signing key was replaced. Make it again.`,
     )
   }
-  // Once the right database is back, a log is the same as before, but the alarm about it remains.
+  // Once the right database is back, its logs are the same as before, but the alarms about them remain.
   const alarmed = await listAlarmed(services)
   const isShown = ({ tenant_id, outcome }: Diff['logs'][number]) =>
     outcome === 'different' || (outcome === 'same' && alarmed.includes(tenant_id))
@@ -106,7 +106,7 @@ async function acceptAll(
   if (new Set(shown.map(({ tenant_id }) => tenant_id)).size < shown.length) {
     throw new CommandError(`${file} names a log twice.`)
   }
-  // Until its loss is accepted, no loss of another log can be recorded.
+  // Until its own loss is accepted, the installation's log can record no loss of another log.
   const own = await acceptRollbacks(services, shown.filter(isOwn), { reason })
   const tenants = shown.filter((each) => !isOwn(each))
   const others = await acceptRollbacks(services, tenants, {
@@ -129,7 +129,6 @@ async function acceptAll(
   }
 }
 
-/** Whether a log was refused only because its loss was accepted after the diff was made. */
 async function isAcceptedSince(
   { sql, states }: Services,
   shown: readonly Shown[],

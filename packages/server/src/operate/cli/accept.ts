@@ -1,4 +1,4 @@
-/** `eaas accept`: the operator accepts on record what a restore, a failover, a wrong clock or a change of the tables did. */
+/** `eaas accept`: the operator accepts the effects of a restore, a failover, a wrong clock or changed tables, with an entry. */
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../core/config.js'
@@ -145,7 +145,7 @@ function describeLostTenant(
 
 type Row = LogAhead & { name: string; entry_id?: number; refused?: string }
 
-/** Lists the logs, and with a reason accepts that the clock was wrong; returns false if one could not record that. */
+/** Lists the logs. With a reason, accepts that the clock was wrong; returns false if a log could not record that. */
 async function clock(config: Config, { reason, json }: Partial<Acceptance>): Promise<boolean> {
   const now = new Date().toISOString()
   const rows = await withServices(config, async (services) => {

@@ -1,4 +1,4 @@
-/** What to do about an error of the database, of the connection to it, or of the system. */
+/** Advice about an error of the database, of the connection to it, or of the system. */
 import { CommandError } from '@eaas/audit/command'
 import { type DatabaseSetting, nameSetting } from '../../core/database-url.js'
 import { SHOW_ROWS } from '../../core/store/tampered-row.js'
@@ -8,9 +8,9 @@ import { WHEN_READ_ONLY } from '../../core/store/writability.js'
 const UNKNOWN_AUTHORITY =
   'the authority that signed the certificate of the database is unknown here. Set NODE_EXTRA_CA_CERTS to a file with its certificate'
 
-const SETTING = /\bSETTING\b/g // the setting that names the database, in the texts below
+const SETTING = /\bSETTING\b/g // stands for the setting that names the database, in the texts below
 
-/** By SQLSTATE, or by the code of Node or, for an error of TLS, of the patched driver. */
+/** By SQLSTATE, Node's code or, for TLS, the patched driver's code. */
 const ADVICE: Record<string, string> = {
   '53300': FREE_CONNECTIONS,
   '08P01': 'unset EAAS_DATABASE_POOLER, or set it to transaction: there is a pooler',
@@ -38,7 +38,7 @@ const ADVICE: Record<string, string> = {
 
 const DENIED = '42501' // SQLSTATE insufficient_privilege
 
-/** For a command that only the owner of the tables may run: granting rights would not help. @throws CommandError */
+/** For a command that only the owner of the tables may run, so that granting rights would not help. @throws CommandError */
 export async function asOwner<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: NodeJS.ErrnoException) => {
     if (error.code !== DENIED) throw error
@@ -46,7 +46,7 @@ export async function asOwner<T>(work: Promise<T>): Promise<T> {
   })
 }
 
-/** PostgreSQL's function that refuses a statement from which rows would be hidden. */
+/** PostgreSQL's function that refuses a statement from which row level security would hide rows. */
 const ROW_SECURITY = 'check_enable_rls'
 
 let setting: DatabaseSetting = {}

@@ -1,4 +1,4 @@
-/** `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one. */
+/** `eaas api-key`: lets the operator manage API keys, for instance of a tenant that has lost its last one. */
 import {
   BUDGET_KINDS,
   BUDGET_WINDOWS,
@@ -85,7 +85,7 @@ function readKeyList(text: string): string[] {
   return list
 }
 
-/** A word for no limit stays a word, because the parser treats null as a missing value. */
+/** Returns the word itself instead of null, which the parser treats as a missing value. */
 function orWord<Word extends string, Value>(word: Word, read: (text: string) => Value): (text: string) => Value | Word {
   return (text) => (text === word ? word : read(text))
 }
@@ -174,10 +174,10 @@ async function apiKeyRevoke(id: string, { tenant, json }: cli.OfTenant): Promise
 const ITEM = new RegExp(`^(${BUDGET_KINDS.join('|')})=(\\d{1,15})/(${BUDGET_WINDOWS.join('|')})$`)
 const FORM = `per ${BUDGET_WINDOWS.join(' or ')}, such as 'unwrap=600/minute,unwrap=50000/day,hash=1000/day'`
 
-/** The word stays a word, because the parser treats null as a missing value. */
+/** `none` stays a word here, because the parser treats null as a missing value. */
 type BudgetOptions = { budgets?: Budgets | 'none'; whenOver?: 'refuse' | 'expire' }
 
-/** `canRemove` lets `--budgets` say none. */
+/** `canRemove` lets `--budgets` take `none`. */
 function addBudgetOptions(command: Command, { canRemove = false }: { canRemove?: boolean } = {}): Command {
   const read = (text: string) => (canRemove && text === 'none' ? text : readBudgetList(text))
   return command
@@ -199,7 +199,7 @@ function addBudgetOptions(command: Command, { canRemove = false }: { canRemove?:
     })
 }
 
-/** null for none, undefined if the options say nothing */
+/** Null for `none`, undefined without such options. */
 function chosenBudgets({ budgets, whenOver }: BudgetOptions): Budgets | null | undefined {
   if (budgets === undefined) return undefined
   return budgets === 'none' ? null : { ...budgets, ...(whenOver && { when_over: whenOver }) }

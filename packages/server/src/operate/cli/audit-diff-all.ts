@@ -21,10 +21,10 @@ interface DiffAllCommand {
 
 interface Verdict {
   tenant_id: string
-  name?: string // undefined for a tenant that is missing
+  name?: string // undefined for a missing tenant
   outcome: 'same' | 'different' | 'missing' | 'not compared'
   diff?: Pick<AuditDiff, 'last_id' | 'agrees_through' | 'differs_at' | 'witnessed_through' | 'accepted_through'>
-  detail?: string // what is wrong, in words
+  detail?: string // the fault, in words
 }
 
 /** Returns true if no log differs or is missing. @throws Refusal if no log differs, but one could not be compared */
@@ -71,7 +71,7 @@ async function compareAll(
     leftOut.push({ tenant_id, reason: 'the checkpoints have this tenant, and the database does not' })
   }
   for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, outcome: 'missing', detail: reason })
-  // A tenant missing from the list, and without a checkpoint, would go unnoticed.
+  // Otherwise a tenant without a checkpoint that is missing from the list would go unnoticed.
   if (unread !== undefined) verdicts.push({ ...installation, outcome: 'not compared', detail: messageOf(unread) })
   return verdicts
 }

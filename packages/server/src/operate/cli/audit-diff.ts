@@ -44,7 +44,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
       onProgress: (entries) => progress(counted(entries, 'entry', 'entries')),
     })
     if (exported !== undefined) read.assertSame(exported)
-    // An alarm's witness is compared too, so a log may differ although the server's own file has nothing about it.
+    // An alarm's witness is also compared, so a log may differ even if the server's own file has nothing about it.
     if (diff.witnessed_through === 0) {
       const fault = checkpoints.length === 0 ? kept?.faultOf(tenant_id) : undefined
       throw new Refusal('E_VALIDATION', `nothing was compared: ${fault ?? NOTHING_LEFT}`)
@@ -59,13 +59,12 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
 const NOTHING_LEFT =
   'the checkpoints and the export are only of entries that were purged or whose loss was accepted, or of none'
 
-/** The file of checkpoints to compare with: the one that was given, or the server's own, if there is one. */
+/** The file of checkpoints to compare with: the given one, or the server's own if it exists. */
 export function checkpointFile(config: Config, given: string | undefined): string | undefined {
   const own = config.checkpointFile === STANDARD_OUTPUT ? undefined : config.checkpointFile
   return given ?? (own !== undefined && existsSync(own) ? own : undefined)
 }
 
-/** Whether a log is known to differ from what was kept, or its head is wrong. */
 export function isDifferent({ differs_at, head_fault }: AuditDiff): boolean {
   return differs_at !== null || head_fault !== null
 }
@@ -94,7 +93,7 @@ async function assertExport(
 
 type Reader = ReturnType<typeof createReader>
 
-/** Reads a file twice, for its signature and its entries; notices if it changed in between. */
+/** Reads a file twice, for its signature and its entries; detects a change in between. */
 function createReader() {
   const digests: string[] = []
   return {

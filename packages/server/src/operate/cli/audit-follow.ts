@@ -33,7 +33,7 @@ function auditFollow(config: Config, options: FollowOptions): Promise<void> {
 
 interface Logs {
   list(): Promise<string[]>
-  /** Reads the entries after those delivered; undefined if it cannot, after reporting that on standard error. */
+  /** Reads the entries after the delivered ones; undefined after a failure, which it reports on standard error. */
   read(tenant_id: string): Promise<NextEntries | undefined>
 }
 
@@ -52,7 +52,7 @@ async function openLogs(
   const faults = new Map<string, string>()
   return {
     list: async () => (await listHeads(services.sql)).filter(isNew).map(({ tenant_id }) => tenant_id),
-    // A log that was tampered with does not hold up others. If the database is unreachable, the next list() fails.
+    // A log that was tampered with does not delay others. If the database is unreachable, the next list() fails.
     async read(tenant_id) {
       try {
         const next = await readNext(tenant_id)
@@ -82,7 +82,7 @@ async function openLogs(
   }
 }
 
-/** Reads a batch and where its logs then are. Waiting logs go first, so that no busy log holds up others. */
+/** Reads a batch and the new positions of its logs. Waiting logs go first, so that no busy log delays others. */
 async function readBatch(logs: Logs, waiting: string[]): Promise<cli.Batch> {
   const entries: ChainedEntry[] = []
   const reached: cli.Cursor = new Map()

@@ -61,7 +61,6 @@ interface VerifyOptions extends cli.OfLog {
   all: boolean
 }
 
-/** Returns the exit code. */
 async function auditVerify(config: Config, options: VerifyOptions): Promise<number> {
   const { checkpoint: file, witness, from, to, json, all: _, ...log } = options
   const progress = showProgress('verified')
@@ -93,7 +92,6 @@ async function auditVerify(config: Config, options: VerifyOptions): Promise<numb
   return answer.checkpoint?.compared === false ? cli.UNUSED : cli.VALID
 }
 
-/** Whether a stretch that ends with this entry was purged. */
 function isPurged({ purged_through }: wire.Verification, to: number | undefined): to is number {
   return to !== undefined && to <= purged_through
 }
@@ -104,7 +102,7 @@ interface Described {
   from: number | undefined
   to: number | undefined
   owner: FoundTenant
-  checkpoint: ComparedCheckpoint | undefined // the one that the log was verified against
+  checkpoint: ComparedCheckpoint | undefined // the one against which the log was verified
   public_key: string
 }
 
@@ -167,13 +165,13 @@ async function auditVerifyAll(config: Config, { json, ...file }: VerifyOptions):
 }
 
 interface Coverage {
-  id: number // the entry of the installation's log that the checkpoint is of
-  covers_tenants: boolean // whether each anchor since then covered what the one before it covered
-  /** the last entry by which an operator accepted that this log or the anchored heads changed */
+  id: number // the checkpoint's entry of the installation's log
+  covers_tenants: boolean // whether each later anchor covered everything that the one before it covered
+  /** the last entry in which an operator accepted a change of this log or of the anchored heads */
   anchored_afresh_by?: number
 }
 
-// After such an entry the anchors begin with what the database has (anchor.md 4): a tenant that had gone back, too.
+// After such an entry, anchors begin with the present database (anchor.md 4), including any tenant that had gone back.
 async function findCoverage({ sql }: Services, id: number): Promise<Coverage> {
   const [accepted = 0] = await listAcceptanceIds(sql, INSTALLATION_ID)
   if (accepted <= id) return { id, covers_tenants: true }

@@ -93,7 +93,7 @@ export function addAudit(program: Command): void {
 
 async function auditCheckpoint(config: Config, { json, ...log }: cli.OfLog): Promise<void> {
   const { tenant_id, checkpoint } = await withServices(config, async (services) => {
-    // A checkpoint of the installation's log must cover every tenant's present state.
+    // A checkpoint of the installation's log must cover the present state of every tenant.
     if (log.installation) await anchorNow(services, { evenIfSame: true })
     const { tenant_id } = await getLogOwner(services, log)
     return { tenant_id, checkpoint: await performAsSystem(services, tenant_id, readAuditCheckpoint()) }
@@ -128,10 +128,10 @@ function addAuditRights(audit: Command): void {
 
 interface RightsCommand extends cli.OfTenant {
   at: string // RFC 3339 in UTC with milliseconds
-  keyId?: string // only this key, and who could do what with it
+  keyId?: string // only this key, and who could use it
 }
 
-/** Returns the exit code. The rows are verified too. */
+/** Returns the exit code. Also verifies the rows. */
 async function auditRights(config: Config, command: RightsCommand): Promise<number> {
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')
@@ -152,7 +152,6 @@ async function auditRights(config: Config, command: RightsCommand): Promise<numb
   return cli.printRights(verdict, reader.report(verdict), { ...command, owner: owner && describeTenant(owner) })
 }
 
-/** Adds `eaas audit list`: the newest entries of a log. */
 function addAuditList(audit: Command): void {
   cli
     .addLogOptions(audit.command('list'))
@@ -194,7 +193,7 @@ function readPairs(texts: readonly string[]): WrapContext {
   return pairs
 }
 
-/** The refusal names the API's fields. */
+/** The refusal names fields of the API, so this names the options instead. */
 function nameOptions(error: unknown): never {
   if (error instanceof Refusal && error.code === 'E_VALIDATION')
     throw new Refusal(error.code, `${error.message} (options: --from and --to)`)
@@ -231,12 +230,11 @@ async function auditList(options: ListOptions): Promise<void> {
   )
 }
 
-// The version is printed beside the key.
+// Leaves out the version, which is printed beside the key.
 function describeMetadata({ key_version: _, ...metadata }: wire.Entry['metadata']): string {
   return Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata)
 }
 
-/** Adds `eaas audit export`: a log as NDJSON, to be verified offline. */
 function addAuditExport(audit: Command): void {
   cli
     .addLogOptions(audit.command('export'))

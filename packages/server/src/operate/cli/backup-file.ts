@@ -9,13 +9,13 @@ import { RowsError } from '../store/all-rows.js'
 
 const GZIP_MAGIC = '\u001f\u008b'
 
-/** Recipients are read before anything else is done. @throws RecipientError */
+/** Reads recipients before anything else is done. @throws RecipientError */
 export async function createWriter(
   recipients: readonly string[],
 ): Promise<(sink: Sink, lines: AsyncIterable<string>) => Promise<void>> {
   const encrypt = recipients.length === 0 ? undefined : await encryptStreamTo(recipients)
   return async (sink, lines) => {
-    // The bytes are in hexadecimal, which the fastest level compresses as well as any.
+    // The bytes are in hexadecimal, which the fastest level compresses as well as any other.
     const packed = Readable.from(lines).compose(createGzip({ level: constants.Z_BEST_SPEED })) as unknown as Readable
     const sealed = encrypt ? fromWeb(await encrypt(toWeb(packed))) : packed
     await pipeline(sealed, async (chunks: AsyncIterable<Uint8Array>) => {
@@ -24,7 +24,7 @@ export async function createWriter(
   }
 }
 
-/** `-` is standard input. @throws CommandError, DecryptError; RowsError while it is read, if it was changed */
+/** `-` is standard input. @throws CommandError, DecryptError; while it is read, RowsError if it was changed */
 export async function openBackup(path: string, identity: string | undefined): Promise<AsyncIterable<Uint8Array>> {
   const { begin, whole } = await peek((await openGiven(path)).chunks)
   if (begin.startsWith(GZIP_MAGIC)) return unpack(whole)
@@ -37,7 +37,6 @@ export async function openBackup(path: string, identity: string | undefined): Pr
   return unpack(fromWeb(await decryptStreamBy(await readGiven(identity), toWeb(whole))))
 }
 
-/** The first bytes as text, and the whole stream again. */
 async function peek(source: AsyncIterable<Uint8Array>): Promise<{ begin: string; whole: Readable }> {
   const chunks = source[Symbol.asyncIterator]()
   let first = Buffer.alloc(0)
@@ -59,7 +58,7 @@ async function peek(source: AsyncIterable<Uint8Array>): Promise<{ begin: string;
 
 async function* unpack(packed: Readable): AsyncGenerator<Uint8Array> {
   const gunzip = createGunzip()
-  // An error of either stream ends the loop below. With `packed.compose(gunzip)`, errors would end the process.
+  // An error of either stream ends the loop below; with `packed.compose(gunzip)`, errors would end the process.
   pipe(packed, gunzip, () => undefined)
   try {
     yield* gunzip as AsyncIterable<Uint8Array>
@@ -69,7 +68,7 @@ async function* unpack(packed: Readable): AsyncGenerator<Uint8Array> {
   }
 }
 
-// The types of Node's streams and of the library's differ in name only.
+// The types of Node's streams and of the library's differ only in their names.
 function toWeb(stream: Readable): globalThis.ReadableStream<Uint8Array> {
   return Readable.toWeb(stream) as unknown as globalThis.ReadableStream<Uint8Array>
 }

@@ -45,12 +45,12 @@ async function backup(config: Config, file: string, { recipient = [], json }: Ba
   let read: { header: RowsHeader; counts: RowCounts } | undefined
   let unnoted: string | undefined
   try {
-    await compareSchemas(store.sql, MIGRATIONS_DIRECTORY) // a newer one may have tables that this version does not read
+    await compareSchemas(store.sql, MIGRATIONS_DIRECTORY) // a newer schema may have tables that this version does not read
     async function* lines() {
       read = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
     }
     await createOut(file, (sink) => write(sink, lines()), { isText: false })
-    if (!read) throw new cli.CommandError('the database was not read') // the sink was given all of its lines
+    if (!read) throw new cli.CommandError('the database was not read') // the sink received all lines
     const noting = withDeadline(noteBackup(store.sql, read.header.created_at))
     unnoted = await noting.then(() => undefined, messageOf)
   } finally {

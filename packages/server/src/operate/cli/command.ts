@@ -1,4 +1,4 @@
-/** What the commands share: configuration, common options, parsers of options, and the exit code of a verdict. */
+/** Shared by the commands: configuration, common options, parsers of options, and the exit code of a verdict. */
 import {
   describeVariables,
   NOT_VALID,
@@ -33,13 +33,11 @@ export const NEEDED_RECIPIENT_OPTION = new Option('--recipient <age1…>', RECIP
 export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
 export type Format = { json: boolean }
-/** A tenant by its name or id. */
 export type OfTenant = Format & { tenant: string }
-/** The log of a tenant, or the installation's own. */
 export type LogChoice = { tenant?: string; installation?: boolean }
 export type OfLog = Format & LogChoice
 
-/** Adds the options that name a log; a command without one is a usage error, unless `isEnough` accepts the others. */
+/** Adds the options that name a log. Without one of them, the command is a usage error, unless `isEnough` accepts the others. */
 export function addLogOptions(
   command: Command,
   isEnough: (options: Record<string, unknown>) => boolean = () => false,
@@ -73,7 +71,7 @@ export async function succeed(work: Promise<boolean>): Promise<void> {
 }
 
 /**
- * Exits with 1 only for "not valid", as is a tampered row, and never for a failure. A number is the exit code itself.
+ * Exits with 1 only for "not valid", which includes a tampered row, and never for a failure. A number is the exit code.
  */
 export async function judge(verify: () => Promise<boolean | number>): Promise<void> {
   process.exitCode = NOT_VERIFIED

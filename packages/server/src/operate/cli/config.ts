@@ -52,11 +52,11 @@ async function check(config: Config): Promise<boolean> {
   return isValid
 }
 
-/** Without a program, a person or the network. */
+/** Uses no program, person or network. */
 async function examineRootKey(config: Config): Promise<Result[]> {
   const { rootKey, databaseUrl } = config
   const files = rootKeyFiles(config)
-  // The first start on the embedded database creates its own.
+  // The first start on the embedded database creates its own root key.
   if (!rootKey && databaseUrl === undefined && !files.some((file) => existsSync(file))) return []
   const results = await Promise.all(files.map(examineKeyFile))
   if (results.some(({ ok }) => ok === false)) return results

@@ -1,4 +1,4 @@
-/** `eaas console`: a link that signs in at the console once, so that no API key has to be pasted. */
+/** `eaas console`: prints a link that signs in at the console once, so that nobody has to paste an API key. */
 import { PERMISSIONS, type Permission } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { createApiKey } from '../../core/api/api-keys.js'
@@ -12,7 +12,7 @@ import { describeTenant, performIn } from './with-services.js'
 const NAME = 'eaas console'
 const LINK_MS = 300_000
 const READING: readonly Permission[] = ['keys:read', 'audit:read']
-/** The page lists API keys to find its own, and makes the session's, which does not get the second permission. */
+/** The page lists API keys to find its own, and creates the session's, which does not get the second permission. */
 const EXCHANGING: readonly Permission[] = ['api_keys:read', 'api_keys:manage']
 const EVERY_ADDRESS = ['0.0.0.0', '::']
 

@@ -1,4 +1,4 @@
-/** `eaas dev`: serves the application in this folder, and writes where it can find the server. */
+/** `eaas dev`: runs a server for the application in this folder, and writes its address where the application reads it. */
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, lstatSync } from 'node:fs'
@@ -51,19 +51,19 @@ async function dev(config: Config, envFile: string): Promise<void> {
   const { EAAS_URL, EAAS_API_KEY } = await readEnvFile(envFile).catch((error: NodeJS.ErrnoException) => {
     throw new ConfigError(`${envFile} cannot be read: ${PATH_REASONS[error.code ?? ''] ?? error.code}`)
   })
-  // The file may have the only copy of another server's API key.
+  // The file may contain the only copy of another server's API key.
   if (EAAS_URL && !(URL.canParse(EAAS_URL) && isLocal(EAAS_URL)))
     throw new ConfigError(`${envFile} has the EAAS_URL of another server: remove it, or name another file with --file`)
-  const logLevel = config.logLevel === 'info' ? 'warn' : config.logLevel // info, the default, has a line for each call
+  const logLevel = config.logLevel === 'info' ? 'warn' : config.logLevel // the default, info, has a line for each call
   const plain = { ...config, socket: undefined, tls: undefined, logLevel }
   await serve(plain, async ({ installation: { services } }, url) => {
     const isKept = EAAS_API_KEY !== undefined && (await isAccepted(url, EAAS_API_KEY))
-    // The EAAS_URL of the server that made it may be in another file.
+    // The EAAS_URL of the server that created it may be in another file.
     if (EAAS_API_KEY && !isKept && !(EAAS_URL && new URL(EAAS_URL).port === new URL(url).port))
       throw new ConfigError(
         `${envFile} has an EAAS_API_KEY that this server does not accept, perhaps that of another server: remove it, or name another file with --file`,
       )
-    // First without the API key: where the file cannot be written, none is made that nobody would keep.
+    // First without the API key: if the file cannot be written, no API key is created that would be lost.
     if (!isKept || EAAS_URL !== url) await writeTo(envFile, { EAAS_URL: url })
     if (!isKept) await writeTo(envFile, { EAAS_URL: url, EAAS_API_KEY: await makeApiKey(services) })
     print(
@@ -96,9 +96,9 @@ async function findReaders(file: string): Promise<string[]> {
   return isPrivate ? [] : [`other users can read ${file}, which has a secret: chmod 600 ${file}`]
 }
 
-/** The API key may be from a deleted data directory. */
+/** The API key may come from a deleted data directory. */
 async function isAccepted(url: string, apiKey: string): Promise<boolean> {
-  // Not by fetch, which takes longer to load than to call.
+  // Without fetch, which takes longer to load than the call itself.
   const call = get(`${url}/v1/keys?limit=1`, { agent: false, headers: { authorization: `Bearer ${apiKey}` } })
   const [{ statusCode }] = (await once(call, 'response')) as [IncomingMessage]
   call.destroy()
@@ -112,7 +112,7 @@ async function makeApiKey(services: Services): Promise<string> {
   return (await performAsSystem(services, tenant.tenant_id, createApiKey(fields))).secret
 }
 
-// Where there is no repository yet, the first `git add` would take the file: it is named in the .gitignore beside it.
+// In a folder without a repository, the first `git add` would include the file, so its .gitignore names it.
 async function keepFromGit(file: string): Promise<string[]> {
   const name = basename(file)
   const { status } = spawnSync('git', ['check-ignore', '--quiet', '--', name], { cwd: dirname(file) })
@@ -132,7 +132,7 @@ async function keepFromGit(file: string): Promise<string[]> {
   return status === 1 ? [`git does not ignore ${file}, which has a secret: git rm --cached ${file}`] : []
 }
 
-/** A line of .gitignore, as far as names of files go. */
+/** Compiles a line of .gitignore, as far as it can name a file. */
 function patternOf(line: string): RegExp {
   return new RegExp(`^${line.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')}$`)
 }
@@ -145,7 +145,7 @@ export async function readIfThere(path: string): Promise<string> {
   return existsSync(path) ? readFile(path, 'utf8') : ''
 }
 
-/** Sets variables in ASCII, at the end instead of where they were. Keeps every other line; only the owner may read the file then. */
+/** Sets ASCII variables, at the end of the file instead of in place. Keeps all other lines; afterwards only the owner may read the file. */
 export async function setEnvFile(path: string, values: Readonly<Record<string, string>>): Promise<void> {
   if (!existsSync(path) && (await createFile(path, () => withVariables('', values)))) return
   const file = await realpath(path)

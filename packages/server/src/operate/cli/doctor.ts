@@ -1,4 +1,4 @@
-/** `eaas doctor`: checks what a start needs and an auditor asks about. Only the installation's log records the run. */
+/** `eaas doctor`: checks what a start needs and what auditors ask about. Only the installation's log records the run. */
 import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -28,7 +28,7 @@ import * as logs from './examine-logs.js'
 import { type Finding, type Found, print, printJson, type Result, warn, wrong } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
 
-/** The checks that must pass before the log is extended: it may have gone back. */
+/** The checks that must pass before the log is extended, since the log may have gone back. */
 const SOUND = ['writes', 'alarms', 'checkpoints', 'audit chains', 'anchor', 'witnesses']
 
 export function addDoctor(program: Command): void {
@@ -110,12 +110,12 @@ async function examine(config: Config): Promise<Finding[]> {
   const store = await examineOne('database', () => database.examineDatabase(config))
   if (!store) return findings
   try {
-    // Before any table is read: a superuser would execute what a view or a policy calls.
+    // Before any table is read, since a superuser would execute the functions that a view or a policy calls.
     const differences = await examineOne('tables', () => database.findDifferences(store))
     if (!differences) return findings
     if (store.isPooled) await examineOne('pooler', () => database.examineLimits(store.sql))
     const schema = await examineOne('schema', () => database.examineSchema(store))
-    // The path of the embedded database is fixed.
+    // The search path of the embedded database is fixed.
     if (!store.isEmbedded) await examineOne('other schemas', () => database.examineOtherSchemas(store.sql))
     if (schema === 'current') {
       await examineOne('writes', () => database.examineWrites(store))
@@ -139,7 +139,7 @@ async function examine(config: Config): Promise<Finding[]> {
       await examineOne('audit chains', () => logs.examineChains(store.sql, storeKeys))
       await examineOne('anchor', () => logs.examineAnchor(store.sql, storeKeys, config))
       await examineOne('purge', () => logs.examinePurge(store.sql, storeKeys, config))
-      // Whatever the checks before found: a witness is shown no more of the log than it has cosigned.
+      // Whatever the earlier checks found: a witness is shown no more of the log than it has cosigned.
       if (config.witnesses.length > 0) {
         await examineOne('witnesses', () => logs.examineWitnesses(store.sql, storeKeys, config.witnesses))
       }
@@ -156,7 +156,7 @@ async function examine(config: Config): Promise<Finding[]> {
   return findings
 }
 
-// The first start creates the data directory, and the file in it.
+// The first start creates the data directory, and this file in it.
 async function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): Promise<Result<'directory'>> {
   const found = await stat(path).catch(() => undefined) // examineFile says what is wrong
   if (found && !found.isFile() && !found.isDirectory()) {
@@ -167,7 +167,7 @@ async function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: str
   return isCreated ? examineFolder('EAAS_DATA_DIR', directory) : examineFile('EAAS_CHECKPOINT_FILE', path)
 }
 
-// Without the root key no entry proves that an operator accepted the differences.
+// Without the root key, no entry proves that an operator accepted the differences.
 async function examineAccepted(
   { sql }: Store,
   { differences, storeKeys }: { differences: SchemaDifferences; storeKeys: StoreKeys | undefined },
@@ -187,7 +187,7 @@ async function examineRootKey(store: Store, config: Config, isCurrent: boolean) 
   if (!instance) return { detail: 'the database is new; the first start binds it to this root key' }
   const storeKeys = await openStoreKeys(store.sql, provider)
   await openSigningKey(store.sql, storeKeys, instance)
-  await provider.wrap(randomKey()) // as a rotation of the store key will
+  await provider.wrap(randomKey()) // as a rotation of the store key does
   const rotation = storeKeys.keys.size > 1
   const { sealed, api_keys } = isCurrent ? await countFormer(store.sql, Date.now()) : { sealed: 0, api_keys: 0 }
   const waiting = api_keys > 0 ? `; ${counted(api_keys, 'API key needs', 'API keys need')} the former pepper` : ''

@@ -1,4 +1,4 @@
-/** Examines the database for `eaas doctor`. Writes nothing that it does not roll back. */
+/** Examines the database for `eaas doctor`. Rolls back everything that it writes. */
 import type { Config } from '../../core/config.js'
 import { readDatabaseUrl } from '../../core/database-url.js'
 import type { Sql } from '../../core/store/db.js'
@@ -23,11 +23,11 @@ import { examineNewDirectory } from './examine-files.js'
 import { failWithoutDatabase } from './fail.js'
 import { type Found, type Result, someOf, warn, wrong } from './output.js'
 
-/** A clock this far from the database's, or behind the log, makes expiries and policies wrong. In milliseconds. */
+/** In milliseconds. A clock this far from the database's, or behind the log, makes expiries and policies wrong. */
 const CLOCK_TOLERANCE_MS = 60_000
 const CHANGED_PAGE = 'The page "When tables or sessions were changed" says more'
 
-/** Opens the database beside a running server; finds no store if there is none, and examines where it will be. */
+/** Opens the database beside a running server. If there is none, examines where it will be, and finds no store. */
 export async function examineDatabase(config: Config): Promise<Result<Store>> {
   try {
     const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
@@ -42,7 +42,7 @@ export async function examineDatabase(config: Config): Promise<Result<Store>> {
   }
 }
 
-// The pooler's connection to PostgreSQL says nothing about ours to the pooler.
+// The pooler's connection to PostgreSQL says nothing about our connection to the pooler.
 async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Config): Promise<string> {
   if (databaseUrl === undefined || isPooled) return ''
   const version = await queries.findEncryption(sql)
@@ -69,12 +69,12 @@ export async function examineSchema({ sql, isEmbedded }: Store): Promise<Result<
   )
 }
 
-/** Lines about what holds and describes rows; in any schema, these execute only the expressions in them. */
+/** Lines about objects that hold or describe rows. In any schema, these execute only the expressions in them. */
 const PASSIVE = /^(?:table|column|constraint|CREATE) /
-/** A call in an expression that names a schema, because it is not PostgreSQL's own. */
+/** A call in an expression that names a schema, and so not a function of PostgreSQL's own. */
 const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
 
-/** Not ok if this role is a superuser, which would execute what was added by reading or writing rows. */
+/** Not ok if this role is a superuser, who would execute additions by reading or writing rows. */
 export async function findDifferences({ sql }: Store): Promise<Found<SchemaDifferences> | Result> {
   const differences = await compareTables(sql, MIGRATIONS_DIRECTORY)
   const isHazard = (line: string) => !PASSIVE.test(line) || FOREIGN_CALL.test(line)
@@ -85,7 +85,7 @@ export async function findDifferences({ sql }: Store): Promise<Found<SchemaDiffe
   )
 }
 
-/** For tables of this version. */
+/** The tables must be of this version. */
 export function examineTables(differences: SchemaDifferences, accepted?: AcceptedSchema): Result {
   const { missing, added, refusing, harmless, beside, settings } = differences
   const harm = harmless.length === 0 ? '' : `. Without harm: ${harmless.join('; ')}`
@@ -142,7 +142,7 @@ function subjectOf(line: string): string {
   return index === undefined ? line.split(' ', 2).join(' ') : `index ${index}`
 }
 
-/** A server whose search path leads to another schema is healthy, but does not see what is written here. */
+/** A server whose search path leads to another schema is healthy, but does not see the rows written here. */
 export async function examineOtherSchemas(sql: Sql): Promise<Result> {
   const { own, others } = await findSchemas(sql)
   const works = own === null ? "this role's search path leads to no schema" : `works on the schema ${own}`
@@ -154,7 +154,7 @@ export async function examineOtherSchemas(sql: Sql): Promise<Result> {
   )
 }
 
-/** Behind a pooler the server limits transactions only: a statement outside of one has its role's limits. */
+/** Behind a pooler, the server limits only transactions; other statements have the limits of the role. */
 export async function examineLimits(sql: Sql): Promise<Result<unknown>> {
   const missing = await queries.findMissingLimits(sql)
   if (missing.length === 0) return { detail: 'found one; the role has time limits for its statements' }
@@ -163,7 +163,7 @@ export async function examineLimits(sql: Sql): Promise<Result<unknown>> {
   )
 }
 
-/** Tries a write, and whether a commit would wait for a standby that is missing. */
+/** Tries a write, and finds out whether a commit would wait for a missing standby. */
 export async function examineWrites({ sql }: Store): Promise<Result> {
   const obstacle = await findWriteObstacle(sql)
   if (obstacle) return wrong(obstacle.detail)
@@ -175,7 +175,7 @@ export async function examineWrites({ sql }: Store): Promise<Result> {
   )
 }
 
-/** Whether the role has the rights of a server, may purge if that does, and may change entries, which none needs to. */
+/** Whether the role has the rights of a server, may purge if servers do, and may change entries, which none needs. */
 export async function examineRights({ sql }: Store, { auditRetentionMonths }: Config): Promise<Result> {
   const rights = await findMissingRights(sql)
   if (rights.missing.length > 0) return wrong(describeMissingRights(rights))
@@ -193,7 +193,6 @@ export async function examineRights({ sql }: Store, { auditRetentionMonths }: Co
   )
 }
 
-/** Whether servers remove what destroyed keys leave in the tables. */
 export async function examineErasure(sql: Sql): Promise<Result> {
   if (await mayVacuum(sql)) return { detail: 'this role may vacuum the tables of keys after a destruction' }
   if (!(await isVacuumed(sql))) return warn(MAY_NOT_VACUUM)
@@ -203,7 +202,7 @@ export async function examineErasure(sql: Sql): Promise<Result> {
   }
 }
 
-/** Whether all tables of a database that spans machines are spread, and what is not examined there. */
+/** Whether all tables of a database that spans machines are spread; names what is not examined there. */
 export async function examineMachines({ sql }: Store): Promise<Result> {
   const left = await listUnspread(sql)
   if (left.length > 0) {

@@ -1,4 +1,4 @@
-/** Examines files and directories for `eaas doctor`, without writing: creating a file would be a change. */
+/** Examines files and directories for `eaas doctor`, without creating any. */
 import { constants, existsSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -8,7 +8,7 @@ import { assertOwnDirectory } from '../../embedded/database.js'
 import { isReadableByAll } from '../../root-keys/local-key.js'
 import { type Result, warn, wrong } from './output.js'
 
-const SOON_MS = 7 * 86_400_000 // a certificate that expires within this time should have been renewed, in milliseconds
+const SOON_MS = 7 * 86_400_000 // in milliseconds; a certificate should be renewed this long before it expires
 
 export async function examineKeyFile(path: string): Promise<Result> {
   try {
@@ -28,7 +28,7 @@ export async function examineTls(files: TlsSetting): Promise<Result> {
   return expiresAt - Date.now() < SOON_MS ? warn(until) : { detail: until }
 }
 
-/** Examines a file that is appended to, and created if it is missing. */
+/** Examines a file to which the server appends, and which it creates if missing. */
 export async function examineFile(variable: string, path: string): Promise<Result<'directory'>> {
   if (!existsSync(path)) return examineWritable(variable, path, dirname(resolve(path)))
   if ((await stat(path)).isDirectory())
@@ -36,12 +36,11 @@ export async function examineFile(variable: string, path: string): Promise<Resul
   return examineWritable(variable, path, path)
 }
 
-/** Examines a directory that is written to, and created if it is missing. */
+/** Examines a directory to which the server writes, and which it creates if missing. */
 export async function examineFolder(variable: string, path: string): Promise<Result> {
   return examineWritable(variable, path, nearest(path), { isFolder: true })
 }
 
-/** Examines where a data directory will be created. @throws if that is not possible */
 export async function examineNewDirectory(dataDir: string): Promise<void> {
   const folder = nearest(dataDir)
   await access(folder, constants.W_OK)

@@ -45,12 +45,12 @@ import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000
 const OWN_LOG = "the installation's own log"
-/** How long a tenant may be closed for its move, in milliseconds. */
+/** How long, in milliseconds, a tenant may be closed for its move. */
 const CLOSED_MS = 5 * MINUTE_MS
-/** How long entries may be due before a daily purge counts as missed, in milliseconds. */
+/** How long, in milliseconds, entries may be due before a daily purge counts as missed. */
 const UNPURGED_MS = 2 * 24 * 60 * MINUTE_MS
 
-/** A row that no server wrote is an alarm too. */
+/** A row that no server wrote also counts as an alarm. */
 export async function examineAlarms(sql: Sql): Promise<Result> {
   const alarms = await listAlarms(sql)
   if (alarms.length === 0) return { detail: 'none' }
@@ -63,7 +63,7 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
   return wrong(`${someOf(named)}. ${describeRefused(alarms.map(({ tenant_id }) => tenant_id))}`)
 }
 
-/** Tenants that a move left closed, and what an interrupted move copied here of a tenant that has not arrived. */
+/** Reports tenants that a move left closed, and remains of interrupted moves of tenants that have not arrived here. */
 export async function examineMoves(sql: Sql): Promise<Result> {
   const latest = new Date(Date.now() - CLOSED_MS).toISOString()
   const closed: string[] = []
@@ -77,7 +77,7 @@ export async function examineMoves(sql: Sql): Promise<Result> {
   }
   const strays: string[] = []
   for (const { tenant_id, entries } of await listStrays(sql)) {
-    if ((await readRecordedTenants(sql, tenant_id)).present.has(tenant_id)) continue // its row is missing: `audit chains`
+    if ((await readRecordedTenants(sql, tenant_id)).present.has(tenant_id)) continue // its row is missing, which `audit chains` reports
     const left = `${counted(entries, 'entry', 'entries')} of tenant ${tenant_id}, which is not here`
     strays.push(`a move that runs or was interrupted left ${left}. To delete them: eaas tenant delete ${tenant_id}`)
   }
@@ -85,14 +85,13 @@ export async function examineMoves(sql: Sql): Promise<Result> {
   return (closed.length > 0 ? wrong : warn)(someOf([...closed, ...strays]))
 }
 
-/** For a database that no root key opens: a new one needs an unused checkpoint file, as a start demands. */
+/** For a database that no root key opens: like a start, a new one requires an unused checkpoint file. */
 export async function examineUnused(sql: Sql, file: string): Promise<Result> {
   if (await findOwnInstance(sql)) return warn(`not compared with ${file}, for want of the root key`)
   await assertUnused(sql, file)
   return { detail: 'the database is new' }
 }
 
-/** As a start does. */
 export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: string): Promise<Result> {
   if (file === STANDARD_OUTPUT)
     return { detail: 'written to standard output, so a start cannot compare the database with them' }
@@ -126,7 +125,7 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
   return (behind.size > 0 || faults.length > 0 ? wrong : warn)(found.join('. '))
 }
 
-// Compares as a start does. The finding `audit chains` reports a head that is itself wrong.
+// Compares as a start does. `audit chains` reports a head that is itself wrong.
 async function findBehind(
   sql: Sql,
   storeKeys: StoreKeys,
@@ -153,8 +152,8 @@ async function findBehind(
 }
 
 /**
- * Every tenant on record, and of each log the ends, the last mark and the newest rows. Not the MACs of keys and API
- * keys: reading every row takes as long as a verification.
+ * Examines every tenant on record, and of each log the ends, the last mark and the newest rows. Skips the MACs of keys
+ * and API keys, since reading every row takes as long as a verification.
  */
 export async function examineChains(sql: Sql, storeKeys: StoreKeys) {
   const states = createTenantStates({ sql, storeKeys })
@@ -177,7 +176,7 @@ export async function examineChains(sql: Sql, storeKeys: StoreKeys) {
   return wrong(`${someOf(broken)}. Verify the log (eaas audit verify). ${RECOVERY_PAGE}`)
 }
 
-/** As a start does: the installation's log from its newest anchor on, and every tenant that the anchor covers. */
+/** As a start does: examines the installation's log from its newest anchor on, and every tenant that the anchor covers. */
 export async function examineAnchor(
   sql: Sql,
   storeKeys: StoreKeys,
@@ -208,7 +207,7 @@ export async function examineAnchor(
   }
   const time = await readAnchorTime(sql, installationKey)
   if (time === undefined) return { detail: "none yet; the installation's log is as the server wrote it" }
-  // Twice the interval: one round may be under way.
+  // Twice the interval, since one round may be under way.
   const since = new Date(Date.now() - 2 * checkpointMinutes * MINUTE_MS).toISOString()
   const uncovered = await findUncovered(sql, since)
   if (uncovered.length === 0) return { detail: `of ${time}; every tenant's log has what it covers` }
@@ -218,7 +217,7 @@ export async function examineAnchor(
   )
 }
 
-/** Finds tenants whose due entries a daily purge would hold back, or has not taken for two days. */
+/** Finds tenants whose due entries a daily purge would hold back, or has not deleted for two days. */
 export async function examinePurge(
   sql: Sql,
   storeKeys: StoreKeys,
@@ -269,7 +268,7 @@ async function findChainFault(sql: Sql, storeKeys: StoreKeys, tenant: TenantRow)
   return outdated && findPutBack(outdated, outdated.what)?.message
 }
 
-/** Compares the installation's log with what each witness cosigned last, without asking any to cosign more. */
+/** Compares the installation's log with the last cosigned tree of each witness, without asking for more cosignatures. */
 export async function examineWitnesses(
   sql: Sql,
   storeKeys: StoreKeys,

@@ -1,4 +1,4 @@
-/** How a failed command ends: what it prints, and when its process exits. */
+/** Determines how a failed command ends: what it prints, and when its process exits. */
 import { CheckpointError } from '@eaas/audit'
 import { CommandError, USAGE_ERROR } from '@eaas/audit/command'
 import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError } from '@eaas/audit/node'
@@ -29,7 +29,7 @@ import { NoCitusError } from '../store/distribute.js'
 import { RoleError } from '../store/grant-serving.js'
 import { withAdvice } from './advice.js'
 
-/** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
+/** Errors whose message is enough. Any other error is a defect, and is printed with its stack. */
 const EXPECTED = [
   AuditWriteError,
   ChangedMeanwhileError,
@@ -64,23 +64,23 @@ const EXPECTED = [
   UsedDatabaseError,
 ]
 
-/** The exit codes of errors that mean more than that the command failed; only options name recipients. */
+/** Errors with a specific exit code; recipients are given only as options. */
 const CODES = [
   [RefusedPinError, PIN_REFUSED],
   [RecipientError, USAGE_ERROR],
 ] as const
 
-/** Prints why the command failed, and ends the process, with exit code 1 unless another one is set or more specific. */
+/** Prints why the command failed, and ends the process, with exit code 1 unless another is set or more specific. */
 export function fail(error: unknown): void {
   process.exitCode ??= CODES.find(([kind]) => error instanceof kind)?.[1] ?? 1
   const lines = explain(error).split('\n').map(visibleLine)
-  // All is closed by now that can be: a connection whose commit is never acknowledged would keep the process alive.
+  // Everything that can be closed is closed by now. A connection whose commit is never acknowledged would keep the process alive.
   process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())
 }
 
-const PRINTED_MS = 1_000 // how long the reader of standard error may take once the database is gone, in milliseconds
+const PRINTED_MS = 1_000 // in milliseconds, for the reader of standard error once the database is gone
 
-/** Prints why the embedded database failed, and ends the process soon, even if nothing reads its output. */
+/** Prints why the embedded database failed, and ends the process soon, even if nobody reads its output. */
 export function failWithoutDatabase(error: Error): void {
   setTimeout(() => process.exit(), PRINTED_MS)
   fail(error)
@@ -90,11 +90,11 @@ function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { message, cause } = error
   const { code } = error as NodeJS.ErrnoException
-  // It says itself what to do.
+  // The message itself says what to do.
   if (error instanceof UnreachableDatabaseError) return `${message}: ${withCode(cause)}`
   if (cause !== undefined) return `${message}: ${explain(cause)}`
   if (EXPECTED.some((kind) => error instanceof kind)) return message
-  // Errors of the system and of the database carry a code; their stack adds nothing.
+  // Errors of the system and of the database have a code; their stack adds nothing.
   if (code === undefined) return error.stack ?? message
   return withAdvice(error, withCode(error))
 }

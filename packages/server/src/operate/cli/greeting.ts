@@ -10,7 +10,7 @@ import { isStandardOutput } from './output.js'
 
 export const FIRST_TENANT = 'default'
 
-/** Prints where the server is and, at the first start, the API key of a new tenant, unless a log would keep it. */
+/** Prints the address of the server and, at the first start, the API key of a new tenant, unless a log would store it. */
 export async function greet(
   { app, installation, emitCheckpoints }: Pick<Server, 'app' | 'installation' | 'emitCheckpoints'>,
   { journalStream }: Pick<Config, 'journalStream'>,
@@ -20,7 +20,7 @@ export async function greet(
     `EaaS is listening on ${url}\n${url.startsWith('http:') && !isLocal(url) ? OPEN : ''}Database: ${installation.database}\n`,
   )
   const { services } = installation
-  // Checks without the lock first: otherwise every start would wait for it.
+  // First checks without the lock, for which every start would otherwise wait.
   if (await untilAnswered(app, () => hasTenants(services.sql))) return
   if (isKept(journalStream)) {
     process.stdout.write(NO_TENANT)
@@ -43,7 +43,7 @@ export async function greet(
   emitCheckpoints().catch((error: unknown) => app.log.error({ err: error }, 'writing checkpoints failed'))
 }
 
-/** The URL of the address that a server is bound to; the address for all interfaces is written as it is. */
+/** The URL of the address to which a server is bound; an address for all interfaces stays as it is. */
 export function baseUrl(host: string, port: number, { isTls = false } = {}): string {
   return `${isTls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
@@ -53,12 +53,12 @@ export function isLocal(url: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
 }
 
-/** Whether standard output goes to the journal or the log of a container, which keep it for others to read. */
+/** Whether standard output goes to the journal or the log of a container, which store it for others to read. */
 function isKept(journalStream: string | undefined): boolean {
   return isStandardOutput(journalStream) || (process.pid === 1 && !process.stdout.isTTY)
 }
 
-/** The database may have no connection for this yet, or not answer: the server serves meanwhile as well as it can. */
+/** The database may not answer yet, or have no connection for this; meanwhile, the server serves as well as it can. */
 async function untilAnswered<T>({ log }: Pick<Server['app'], 'log'>, work: () => Promise<T>): Promise<T> {
   for (let isFirst = true; ; isFirst = false) {
     try {

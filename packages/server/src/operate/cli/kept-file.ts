@@ -1,4 +1,4 @@
-/** The file of checkpoints that a log in the database is verified against, and the server's own. */
+/** The file of checkpoints with which a log in the database is compared, and the server's own file. */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import * as audit from '@eaas/audit'
@@ -13,10 +13,10 @@ import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../../guard/watch/kep
 export interface Kept {
   note?: string
   signers?: audit.PublicKeys // the keys that may have signed it
-  witnessed?: audit.Witnessed // what the demanded witnesses cosigned
+  witnessed?: audit.Witnessed // the cosignatures of the required witnesses
 }
 
-/** Reads what to verify a log in the database against; nothing if no file was given. @throws CheckpointError */
+/** Reads what a log in the database is verified against; nothing if no file was given. @throws CheckpointError */
 export async function readKept(
   services: Pick<Services, 'sql' | 'signingKey'>,
   tenant_id: string,
@@ -34,9 +34,9 @@ export async function readKept(
 }
 
 export interface KeptCheckpoints {
-  logs: string[] // the logs that it has checkpoints of, signed or not
-  // The heads of a log's signed checkpoints: a truncated or forged line proves nothing. No signature covers the policy
-  // version, which is 0 where the line has none.
+  logs: string[] // the logs of which it has checkpoints, signed or not
+  // The heads of a log's signed checkpoints, since a truncated or forged line proves nothing. No signature covers the
+  // policy version, which is 0 if the line has none.
   of(tenant_id: string): KeptHead[]
   faultOf(tenant_id: string): string
 }
@@ -63,7 +63,7 @@ export async function readKeptCheckpoints(
   }
 }
 
-/** The installation's keys, and those that replaced them by the statements in a file (key-change.md 4). */
+/** The installation's keys, and their successors according to the statements in a file (key-change.md 4). */
 function signersOf(
   { publicKeys }: { publicKeys: readonly string[] },
   { changes }: ReturnType<typeof audit.parseKept>,
@@ -94,8 +94,8 @@ function readSigned({ note, policy_version, head }: audit.KeptNote, publicKey: a
   }
 }
 
-// Entries of the installation's log that the last lines of a server's file name; none if there is no such file, or if
-// this user may not read it. That, and lines that are no server's, are reported on standard error.
+// Entries of the installation's log that the last lines of a server's file name; none if the file does not exist or
+// this user may not read it. Reports that, and lines that no server wrote, on standard error.
 export async function readOwnIds(file: string | undefined): Promise<number[]> {
   const ids = new audit.KeptIds()
   if (file === undefined || file === STANDARD_OUTPUT || !(await isFile(file))) return []
@@ -116,7 +116,7 @@ export async function readOwnIds(file: string | undefined): Promise<number[]> {
   return ids.all()
 }
 
-// Anybody who may append a line to the file could otherwise prevent every export.
+// Otherwise anybody who may append a line to the file could prevent every export.
 function findNotes(line: string): audit.KeptNote[] | undefined {
   try {
     return audit.parseKept(line).notes
@@ -133,10 +133,10 @@ async function isFile(path: string): Promise<boolean> {
   return found?.isFile() === true
 }
 
-/** So many proofs, of 2 KB in a tree of 2^26 entries, are in a line of less than 16 MiB (export.md 1). */
+/** With this many proofs, of 2 KB in a tree of 2^26 entries, a line stays below 16 MiB (export.md 1). */
 const MOST_LINKED = 8_192
 
-/** Reads the entries of the installation's log that a file of checkpoints names. @throws CheckpointError if none */
+/** Reads which entries of the installation's log a file of checkpoints names. @throws CheckpointError if none */
 export async function readGivenIds(file: string): Promise<number[]> {
   return readAs(file, ({ notes }) => {
     const ids = new audit.KeptIds(MOST_LINKED)

@@ -13,7 +13,6 @@ import * as cli from './command.js'
 import { createSealedFile, print, printJson, table } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 
-/** Changes of a key that need no other option. */
 const CHANGES = {
   rotate: { operation: rotateKey, description: 'Rotate a key: a new version encrypts, older ones only decrypt.' },
   disable: { operation: disableKey, description: 'Disable a key: it still decrypts, but encrypts nothing new.' },
@@ -141,7 +140,6 @@ function readVersion(text: string): number {
   throw new InvalidArgumentError('must be the number of a version, such as 3')
 }
 
-/** @throws RecipientError, Refusal, CommandError */
 async function keyExport(
   config: Config,
   key: string,
@@ -177,7 +175,7 @@ function onKey<Answer>(
   })
 }
 
-// A tenant chooses names, and one may look like the id of another key, so ids are tried first.
+// Tries ids first, since a tenant chooses names, and a name may look like the id of another key.
 async function getKeyId(
   services: Services,
   { tenant_id, tenant, key }: { tenant_id: string; tenant: string; key: string },

@@ -25,7 +25,7 @@ export function addMigrate(program: Command): void {
 
 type MigrateOptions = { json: boolean; role?: string; existing: boolean; distribute: boolean }
 
-/** Opening an installation migrates, after checking its root key. @throws RoleError, NoCitusError */
+/** Opening an installation migrates it, after checking its root key. @throws RoleError, NoCitusError */
 async function migrateDatabase(config: Config, options: MigrateOptions): Promise<void> {
   const { json, role, existing, distribute } = options
   if (role !== undefined && config.databaseUrl === undefined) {

@@ -70,7 +70,7 @@ async function move(config: Config, urlFile: string, { json }: { json: boolean }
   }
 }
 
-/** Returns the number of rows; undefined if an earlier run copied them, even if servers have continued there. */
+/** Returns the number of rows; undefined if an earlier run copied them, even if servers have since continued there. */
 async function copyUnlessThere(from: Store, target: Config): Promise<number | undefined> {
   const provider = await providerOf(target)
   const to = await openStore(target, { beside: false, mayCreate: false })
@@ -92,7 +92,7 @@ async function* bytesOf(lines: AsyncIterable<string>): AsyncGenerator<Uint8Array
   for await (const line of lines) yield Buffer.from(line)
 }
 
-/** Verifies every log in the new database, against the checkpoint file too. @throws Refusal */
+/** Verifies every log in the new database, also against the checkpoint file. @throws Refusal */
 async function verify(target: Config): Promise<{ logs: number; entries: number; database: string }> {
   const progress = showProgress('verified')
   const work = async (services: Services) => {
@@ -102,7 +102,7 @@ async function verify(target: Config): Promise<{ logs: number; entries: number; 
     await recordOperation(services, { action: 'installation.verify', metadata: found.counts })
     return found
   }
-  // The checkpoint file still belongs to the embedded database, which lacks this entry if the move is abandoned.
+  // Until the move ends, the checkpoint file belongs to the embedded database, which lacks this entry if the move is abandoned.
   const verified = await withServices(target, work, { keepsCommitted: false }).finally(progress.done)
   const { verdicts, invalid, unverified, entries } = verified
   if (invalid.length + unverified.length > 0) {

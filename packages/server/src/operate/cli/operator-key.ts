@@ -1,4 +1,4 @@
-/** `eaas operator-key`: API keys for operators, with which automation manages tenants over HTTP. */
+/** `eaas operator-key`: manages API keys for operators, whose automation manages tenants over HTTP. */
 import { readId } from '@eaas/audit/command'
 import { counted, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'

@@ -1,4 +1,4 @@
-/** Output of the commands of the server, beyond what they share with `eaas-audit`: to the terminal, and into new files. */
+/** Output of the server's commands, beyond that shared with `eaas-audit`: to the terminal, and into new files. */
 import { fstatSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createNewBy, type Sink, STANDARD_STREAM } from '@eaas/audit/command'
@@ -6,17 +6,16 @@ import { beforeEnd } from '@eaas/audit/node'
 import { visibleLine, type wire } from '@eaas/protocol'
 import { encryptTo } from '../../root-keys/age.js'
 
-/** How many things one line of a finding names. */
 const NAMED_AT_MOST = 5
 
-/** Leaves out the lines whose condition does not hold. */
+/** Drops the lines whose condition is false. */
 export function linesOf(...lines: readonly (string | false | undefined)[]): string[] {
   return lines.filter((line) => typeof line === 'string')
 }
 
 export { print, printBeside, printJson, showProgress, table } from '@eaas/audit/command'
 
-/** If printing the secret fails, says what was lost; the exit code is 1. */
+/** If printing the secret fails, says what was lost, with exit code 1. */
 export function printOnce(lines: readonly string[], lost: string): Promise<void> {
   return new Promise((resolve) => {
     process.stdout.write(`${lines.map(visibleLine).join('\n')}\n`, (error) => {
@@ -46,14 +45,13 @@ export function printAlarms(alarms: number): void {
     process.stderr.write(`eaas: there ${alarms === 1 ? 'is an alarm' : `are ${alarms} alarms`} about logs\n`)
 }
 
-/** Whether standard output is the stream with this device and inode, `device:inode`. */
 export function isStandardOutput(stream: string | undefined): boolean {
   if (stream === undefined) return false
   const { dev, ino } = fstatSync(process.stdout.fd, { bigint: true })
   return stream === `${dev}:${ino}`
 }
 
-/** Like `createNewBy`; a signal that ends the command meanwhile says that nothing was written. */
+/** As `createNewBy`. If a signal ends the command before, says that nothing was written. */
 export async function createOut<Made>(
   path: string,
   write: (sink: Sink) => Promise<Made>,
@@ -64,8 +62,8 @@ export async function createOut<Made>(
   return createNewBy(path, write, content).finally(release)
 }
 
-// `make` is called only once recipients and path are known to be good: it may leave entries in a log. @throws
-// RecipientError; CommandError if the path exists, which is left as it is, or cannot be written
+// Calls `make` only after checking recipients and path, since it may leave entries in a log. @throws RecipientError;
+// CommandError if the path exists, and stays unchanged, or cannot be written
 export async function createSealedFile<Made extends { text: string }>(
   path: string,
   recipients: readonly string[],
@@ -84,7 +82,6 @@ export async function createSealedFile<Made extends { text: string }>(
   })
 }
 
-/** What `eaas doctor` reports of one thing that it examined. */
 export interface Finding {
   check: string
   ok: boolean
@@ -92,13 +89,13 @@ export interface Finding {
   detail: string // what was found, and what to do if it is not ok
 }
 
-/** An error that an examination throws becomes a finding that is not ok. */
+/** If an examination throws, its error becomes a finding that is not ok. */
 export interface Result<T = never> extends Partial<Omit<Finding, 'check'>> {
   detail: string
   found?: T
 }
 
-/** Not reported, because another examination continues with what it found. */
+/** Not reported, since another examination continues with what was found. */
 export type Found<T> = { found: T; ok?: true; detail?: undefined }
 
 export function wrong(detail: string): Result {

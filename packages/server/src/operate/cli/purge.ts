@@ -1,4 +1,4 @@
-/** `eaas purge`: lets the operator run the retention. */
+/** `eaas purge`: lets the operator apply the retention. */
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../../core/config.js'
@@ -32,10 +32,9 @@ export function addPurge(program: Command): void {
 
 type PurgeCommand = Format & { tenant?: string; dryRun: boolean; archive?: string; resume?: string }
 
-/** `refused` says why the purge of a tenant was refused or failed. */
 type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })
 
-/** Purges what is older than the retention, of one tenant or of all; returns true if none was refused or failed. */
+/** Purges entries older than the retention, of one tenant or of all; returns true if none was refused or failed. */
 async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   const { tenant, dryRun, archive, resume, json } = command
   const { auditRetentionMonths: retentionMonths } = config

@@ -1,4 +1,4 @@
-/** `eaas recovery-kit`: the exports of all keys of a tenant in one file, for a day when this server is gone. */
+/** `eaas recovery-kit`: the exports of all keys of a tenant in one file, in case this server is lost. */
 import { resolve } from 'node:path'
 import { counted, visible, visibleLine, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
@@ -12,7 +12,7 @@ import * as cli from './command.js'
 import { createSealedFile, print, printBeside, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
-const AT_ONCE = 64 // how many exports wait for their entries at once; the committer writes them together
+const AT_ONCE = 64 // exports that wait for their entries at once; the committer writes these together
 
 export function addRecoveryKit(program: Command): void {
   program
@@ -35,13 +35,13 @@ type KitOptions = cli.OfTenant & { recipient: string[]; out: string }
 
 interface Kit {
   owner: FoundTenant
-  text: string // a line for each key, each what `POST /v1/keys/:id/export` answers
+  text: string // a line for each key, the answer of `POST /v1/keys/:id/export`
   exported: number
-  left_out: number // keys whose material is destroyed, or will be: they cannot be exported
+  left_out: number // keys whose material is destroyed, or will be, and that cannot be exported
   failed: { key_id: string; name: string; error: string }[]
 }
 
-/** Returns true if the kit has every key that has material. @throws RecipientError, Refusal, CommandError */
+/** Returns true if the kit has every key with material. @throws RecipientError, Refusal, CommandError */
 async function recoveryKit(config: Config, { tenant, recipient, out, json }: KitOptions): Promise<boolean> {
   const { owner, exported, left_out, failed } = await createSealedFile(out, recipient, () =>
     withServices(config, async (services) => makeKit(services, await getTenant(services, tenant))),

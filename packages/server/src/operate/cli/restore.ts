@@ -57,7 +57,7 @@ async function restore(config: Config, file: string, options: RestoreOptions): P
   )
 }
 
-/** The configured root key must open the database. */
+/** The configured root key must open the backup. */
 async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<WrittenRows> {
   const provider = await providerOf(config)
   const chunks = await openBackup(file, identity)
@@ -88,13 +88,13 @@ export async function fillDatabase(
   return written
 }
 
-/** Touches nothing of the installation. */
+/** Leaves the installation untouched. */
 async function check(config: Config, file: string, options: RestoreOptions): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'eaas-restore-')).catch(throwOfTemporary)
   const release = beforeEnd(() => rmSync(dataDir, { recursive: true, force: true }))
   try {
     const database = { databaseUrl: undefined, databaseUrlFile: undefined, dataDir }
-    // A checkpoint file would keep what the trial wrote.
+    // A checkpoint file would record entries of the trial.
     const trial: Config = { ...config, ...database, rootKey: rootKeySettingOf(config), checkpointFile: undefined }
     const restored = await restoreInto(trial, file, options)
     const progress = showProgress('verified')
@@ -119,7 +119,7 @@ async function check(config: Config, file: string, options: RestoreOptions): Pro
   }
 }
 
-// The directory is not the configured one.
+// The directory is a temporary one, not the configured one.
 function throwOfTemporary(error: unknown): never {
   throw UnusableDataDirectoryError.of(tmpdir(), error, 'TMPDIR') ?? error
 }

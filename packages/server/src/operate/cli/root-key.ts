@@ -22,7 +22,7 @@ import * as cli from './command.js'
 import { print, printJson } from './output.js'
 import { withServices } from './with-services.js'
 
-// By the name of the option's value. A root key itself as an option would show in the list of processes.
+// By the name of the option's value. Options take no root key itself, since the list of processes would show it.
 const TARGETS = [
   { value: 'path', kind: 'file' },
   { value: 'command', kind: 'command' },
@@ -32,7 +32,7 @@ const TARGETS = [
   { value: 'arn', kind: 'aws-kms' },
 ] as const satisfies { value: string; kind: RootKeySetting['kind'] }[]
 
-// Printed if the command ends before the commit is acknowledged: who then deletes the wrong root key loses everything.
+// Printed if the command ends before the commit is acknowledged: an operator who then deletes the wrong root key loses everything.
 const UNKNOWN_ROTATION =
   'It is unknown whether the root key was replaced, and it still may be. Keep both root keys, and once the database answers, see with each which one opens it: eaas root-key status'
 
@@ -194,7 +194,6 @@ async function rootKeyRotate(config: Config, setting: RootKeySetting, { json }: 
   )
 }
 
-// Asks for the new shares after the current ones, and says which are meant.
 async function askForCurrent(current: RootKeySetting | undefined, next: RootKeySetting): Promise<void> {
   const isAsked = ({ kind, value }: RootKeySetting) => kind === 'shares' && value === ASK
   if (current && isAsked(current)) {
@@ -204,7 +203,7 @@ async function askForCurrent(current: RootKeySetting | undefined, next: RootKeyS
   if (isAsked(next)) process.stderr.write('Now the shares of the new root key.\n')
 }
 
-// A service starts in another folder, where it would find another file or none.
+// A service starts in another folder, where the path leads to another file or to none.
 function warnOfRelative({ kind, value }: RootKeySetting): void {
   if (kind !== 'exec' && kind !== 'command') return
   const words = readCommandLine(value, ROOT_KEY_VARIABLES[kind]).map((word) => word.replace(/^--[\w-]+=/, ''))
@@ -217,7 +216,6 @@ function warnOfRelative({ kind, value }: RootKeySetting): void {
 
 type What = 'generate' | 'wrap' | 'unwrap'
 
-/** A program for EAAS_ROOT_KEY_EXEC, whose root key is in an HSM. */
 function addPkcs11(rootKey: Command): void {
   rootKey
     .command('pkcs11')
@@ -256,13 +254,12 @@ function readKeyPath(text: string): string {
   throw new InvalidArgumentError('There is no such file. To make one: eaas root-key generate --out <path>')
 }
 
-// Services call this command in another folder.
 function readWholePath(text: string): string {
   if (isAbsolute(text)) return text
   throw new InvalidArgumentError('It must be a whole path, such as /etc/eaas/pin.')
 }
 
-// An HSM keeps bytes: 1 and 01, B and 0b are one id.
+// An HSM stores bytes, so 1 and 01, B and 0b are the same id.
 function readKeyId(text: string): string {
   if (/^([0-9a-f]{2})+$/i.test(text)) return text.toLowerCase()
   throw new InvalidArgumentError('It must be pairs of hexadecimal digits, such as 01.')

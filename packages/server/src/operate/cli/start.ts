@@ -1,4 +1,4 @@
-/** `eaas start`: serves the API until a signal stops it, as `eaas dev` does too. */
+/** `eaas start`: serves the API until a signal stops it. `eaas dev` uses it as well. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { chmodSync, linkSync, lstatSync, renameSync, rmSync } from 'node:fs'
@@ -18,9 +18,9 @@ import { baseUrl, greet } from './greeting.js'
 import { print } from './output.js'
 import { closeAndExit, createNotifier, onSignals } from './supervision.js'
 
-const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' } // what names the address in an error
+const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' } // the settings of the address, for errors
 
-/** The build puts the program of the thread that verifies logs beside that of the command. */
+/** The build puts the program of the thread that verifies logs beside the command's. */
 const openVerifier = (database: ThreadDatabase) =>
   createVerificationThread(database, new URL('./verification-thread-program.js', import.meta.url))
 
@@ -36,13 +36,13 @@ export function addStart(program: Command): void {
     })
 }
 
-/** Starts the server; returns once it listens and has said so. */
+/** Starts the server; returns after it listens and `say` has run. */
 export async function serve(config: Config, say: (server: Server, url: string) => Promise<void>): Promise<void> {
-  // Where objects live long at the start, because calls wait while their tenants are loaded, V8 would put those of all
-  // later calls into the old generation, which keeps them, and each request with them, until a full garbage collection.
+  // At a start, calls wait while their tenants are loaded, so their objects live long. V8 would then allocate the objects
+  // of all later calls in the old generation, which keeps them, with their requests, until a full garbage collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
   if (!config.socket) await assertListenable(config)
-  // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
+  // Imported here, because loading the HTTP server takes any other command longer than its own work.
   const { openServer } = await import('../../server.js')
   const { dataDir } = config
   const server = await openServer({
@@ -62,20 +62,19 @@ export async function serve(config: Config, say: (server: Server, url: string) =
   }
 }
 
-/** Listens for a moment, before a database is created for a server that cannot. @throws ListenError */
+/** Listens for a moment, so that no database is created for a server that cannot listen. @throws ListenError */
 async function assertListenable({ host, ...config }: Config): Promise<void> {
   const probe = createServer()
   await listenOn(probe, { host, port: getPort(config) }, VARIABLES)
   await once(probe.close(), 'close')
 }
 
-/** Listens on the socket or the address of the settings; returns where, as a URL. @throws ListenError */
 async function listen({ app }: Server, { host, socket, tls, ...config }: Config): Promise<string> {
   const listenTextResolver = () => 'listening'
   if (socket) {
     await claimSocketFile(socket.path)
     await app.listen({ path: socket.path, listenTextResolver })
-    chmodSync(socket.path, socket.mode) // on Linux, who may write the file may connect
+    chmodSync(socket.path, socket.mode) // on Linux, users who may write to the file may connect
     return `unix:${socket.path}`
   }
   const port = getPort(config)
@@ -85,7 +84,7 @@ async function listen({ app }: Server, { host, socket, tls, ...config }: Config)
   return baseUrl(host, (app.server.address() as AddressInfo).port, { isTls: tls !== undefined })
 }
 
-// Before the server closes, /health fails until a load balancer must have noticed, while calls are still served.
+// Before the server closes, /health fails for long enough that a load balancer notices, while calls are still served.
 function obeySignals(server: Server, { drainMs, onStop }: { drainMs: number; onStop: () => void }): void {
   onSignals({
     reload: () => server.reload(() => readConfig(process.env)),
@@ -99,14 +98,14 @@ function obeySignals(server: Server, { drainMs, onStop }: { drainMs: number; onS
   })
 }
 
-/** Removes the socket that a killed process left. @throws ListenError if a process listens there, or it is no socket */
+/** Removes the socket of a killed process. @throws ListenError if a process listens there, or it is not a socket */
 export async function claimSocketFile(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (!found) return
   if (!found.isSocket())
     throw new ListenError(`Cannot listen on ${path}: it is no socket. Remove it, or set EAAS_SOCKET to another path.`)
   if (await isTaken(path)) throw inUse(path)
-  // Another process may claim the path at the same time, and listen by now: so the file is moved aside first.
+  // Moves the file aside first, since another process may claim the path at the same time, and already listen.
   const aside = `${path}.${randomBytes(8).toString('hex')}`
   renameSync(path, aside)
   if (await isTaken(aside)) {
@@ -123,7 +122,7 @@ function inUse(path: string): ListenError {
   )
 }
 
-// On any error but a refused connection, such as a missing permission to connect, a process may be listening.
+// On any error but a refused connection, such as a missing permission, a process may be listening.
 function isTaken(path: string): Promise<boolean> {
   return answers(path).catch(() => true)
 }

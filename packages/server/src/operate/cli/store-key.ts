@@ -1,4 +1,4 @@
-/** `eaas store-key`: the key in the database that every other secret is sealed under. */
+/** `eaas store-key`: the key in the database under which every other secret is sealed. */
 import { encodePublicKey } from '@eaas/audit'
 import { beforeEnd } from '@eaas/audit/node'
 import { counted } from '@eaas/protocol'

@@ -1,4 +1,4 @@
-/** How the server obeys what supervises it: ends in time when it is told to stop, and tells systemd how it is. */
+/** How the server obeys its supervisor: it ends in time when told to stop, and reports its state to systemd. */
 import { execFile } from 'node:child_process'
 import type { Log } from '@eaas/audit/node'
 import type { ServiceManager } from '../../core/config.js'
@@ -6,17 +6,17 @@ import { isSinkStuck } from '../../guard/jobs/emit-checkpoints.js'
 import type { Server } from '../../server.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
-/** How long a closing server takes to end at most, as the guide for operators says. In milliseconds. */
+/** In milliseconds, the longest time that a closing server takes to end, as the guide for operators states. */
 const CLOSED_MS = 10_000
-/** How much earlier the process ends than that, in milliseconds: a busy machine may delay its timers. */
+/** In milliseconds, how much earlier the process ends: a busy machine may delay its timers. */
 const SPARE_MS = 500
-// Milliseconds for the database to close: unclosed, the embedded one would leave its socket and lock behind.
+// In milliseconds, for the database to close: otherwise the embedded one would leave its socket and lock behind.
 const CLOSE_DEADLINE_MS = 1_000
-// Milliseconds for calls, which are cut off after five seconds, jobs and the last checkpoints: behind locked tables
-// several statements in a row wait four seconds each.
+// In milliseconds, for jobs, the last checkpoints, and calls, which are cut off after five seconds. Behind locked
+// tables, several statements in a row wait four seconds each.
 const STOP_DEADLINE_MS = CLOSED_MS - SPARE_MS - CLOSE_DEADLINE_MS
 
-/** A second signal ends the process at once. SIGHUP reloads, but on a terminal, which was closed then, it stops. */
+/** A second signal ends the process at once. SIGHUP reloads, but on a terminal, which was then closed, it stops. */
 export function onSignals({ stop, reload }: { stop: (signal: NodeJS.Signals) => void; reload: () => void }): void {
   const signals = process.stdin.isTTY ? ([...STOP_SIGNALS, 'SIGHUP'] as const) : STOP_SIGNALS
   const once = (signal: NodeJS.Signals) => {
@@ -29,7 +29,6 @@ export function onSignals({ stop, reload }: { stop: (signal: NodeJS.Signals) => 
 
 type Closing = Pick<Server, 'app' | 'installation' | 'keepWitnessed'>
 
-/** Ends the process when the server is closed, or that has taken too long. */
 export function closeAndExit(server: Closing): void {
   const { app } = server
   setTimeout(() => leave(server), STOP_DEADLINE_MS).unref()
@@ -42,7 +41,7 @@ export function closeAndExit(server: Closing): void {
   )
 }
 
-// The logs' ends are written first: otherwise an attacker who blocks the database could truncate the logs.
+// Writes the logs' ends first: otherwise an attacker who blocks the database could truncate the logs.
 async function leave({ app, installation, keepWitnessed }: Closing): Promise<never> {
   app.log.error('did not stop in time')
   setTimeout(() => exit(1), CLOSE_DEADLINE_MS)
@@ -52,30 +51,30 @@ async function leave({ app, installation, keepWitnessed }: Closing): Promise<nev
   return exit(1)
 }
 
-// A system call that does not return holds a thread that `process.exit` waits for.
+// A system call that does not return blocks a thread for which `process.exit` waits.
 function exit(code?: number): never {
   if (isSinkStuck()) process.kill(process.pid, 'SIGKILL')
   process.exit(code)
 }
 
-/** How long the program may take, in milliseconds: it waits until systemd has read the message. */
+/** In milliseconds, for the program, which waits until systemd has read the message. */
 const PATIENCE_MS = 5_000
-const MESSAGES = 3 // messages in the watchdog's time: one of them may fail or be late
+const MESSAGES = 3 // in the watchdog's time, as one of them may fail or be late
 
 interface Notifier {
-  /** The server serves calls; from now on systemd is told that it is alive. */
+  /** The server serves calls. From now on, systemd is told that it is alive. */
   ready(): void
   /** The server stops, which may take as long as the unit's `TimeoutStopSec`. */
   stopping(): void
 }
 
-/** Creates the notifier; without a service manager it does nothing. */
+/** Creates the notifier, which does nothing without a service manager. */
 export function createNotifier(manager: ServiceManager | undefined, log: Pick<Log, 'error'>): Notifier {
   if (!manager) return { ready: () => undefined, stopping: () => undefined }
   const { socket, watchdogMs } = manager
   let isFailing = false
 
-  // The program gets nothing of this process's environment, which may hold the root key; without PATH it is in /bin.
+  // The program gets nothing of this process's environment, which may contain the root key; without PATH, it is in /bin.
   function send(message: string): void {
     const env = { NOTIFY_SOCKET: socket }
     execFile('systemd-notify', [message], { env, timeout: PATIENCE_MS }, (err) => {
@@ -88,7 +87,7 @@ export function createNotifier(manager: ServiceManager | undefined, log: Pick<Lo
   return {
     ready() {
       send('READY=1')
-      // A timer of this thread sends nothing while the event loop is blocked. It also runs while the server stops.
+      // While the event loop is blocked, a timer of this thread sends nothing, as intended. It also runs during the stop.
       if (watchdogMs !== undefined) setInterval(send, watchdogMs / MESSAGES, 'WATCHDOG=1').unref()
     },
     stopping: () => send('STOPPING=1'),

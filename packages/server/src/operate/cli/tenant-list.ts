@@ -1,4 +1,4 @@
-/** `eaas tenant list`: of one installation, or of all that a file names. */
+/** `eaas tenant list`: lists the tenants of one installation, or of all installations in a file. */
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { INSTALLATION_ID, readJson, visible, visibleLine } from '@eaas/protocol'
@@ -13,7 +13,7 @@ type Listed = OperatorTenant & { installation?: string }
 
 interface Found {
   tenants: Listed[]
-  failed: { installation?: string; tenant_id?: string; error: string }[] // of any other row only the id is reported
+  failed: { installation?: string; tenant_id?: string; error: string }[] // for a tampered row, only the id is reported
 }
 
 /** Returns true if every row is as the server wrote it, and no tenant in the installation's log is missing. */
@@ -21,7 +21,7 @@ export async function tenantList(config: Config, format: Format): Promise<boolea
   return printFound(await findIn(config), format)
 }
 
-/** As `tenantList`; returns false too if an installation could not be read, or if two serve one tenant. */
+/** As `tenantList`; also returns false if an installation could not be read, or if two serve the same tenant. */
 export async function tenantListAll(file: string, format: Format): Promise<boolean> {
   const all: Found = { tenants: [], failed: [] }
   const serving = new Map<string, string>()

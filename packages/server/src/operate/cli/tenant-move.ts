@@ -57,13 +57,12 @@ function readAddress(text: string): string {
   return text
 }
 
-/** The commands that end a move, with the options that name the other installation. */
 export function describeMove(tenant: string, options: string): string {
   const command = `eaas tenant move ${tenant} ${options}`
   return `To end the move: ${command}. To serve the tenant here again, unless it has arrived there: ${command} --undo`
 }
 
-// The environment is of this installation: nothing of it counts there but, without --to-config, the root key.
+// The environment is that of this installation, and does not apply there, except, without --to-config, the root key.
 function targetOf(config: Config, { to, toConfig }: MoveOptions): Config & DatabaseSetting {
   const databaseUrl = readUrlFile(to, TO)
   const named = toConfig === undefined ? undefined : readConfig({ EAAS_CONFIG: toConfig, EAAS_DATABASE_URL_FILE: to })
@@ -110,7 +109,7 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
         release()
         return { found, closedMs }
       }
-      // A move that begins there with an alarm still to be raised would close the tenant and not arrive.
+      // If an alarm there were not yet raised, the move would close the tenant here, and the tenant would not arrive.
       const target = targetOf(config, options)
       adviseOn(target)
       return withServices(target, workThere, { comparesAll: true })

@@ -112,7 +112,7 @@ function readTenantName(text: string): string {
   return text
 }
 
-// The parser reads null as a missing value, so the word stays a word until the action.
+// `none` stays a word until the action, since the parser reads null as a missing value.
 function readQuota(text: string): number | 'none' {
   if (text === 'none') return text
   const quota = Number(text)
@@ -172,7 +172,7 @@ async function tenantSetStatus(
   print(`Tenant ${name} (${tenant_id}) is ${status} already${effect}. ${recorded} was recorded.`)
 }
 
-/** Without `confirm`, prints what it would delete and returns false. */
+/** Without `confirm`, prints what it would delete, and returns false. */
 async function tenantDelete(
   config: Config,
   tenant: string,

@@ -22,8 +22,8 @@ import { failWithoutDatabase } from './fail.js'
 
 interface OpenedBy {
   mayCreate?: boolean
-  comparesAll?: boolean // first compare every log with the checkpoint file and the anchors, and raise the alarms
-  keepsCommitted?: boolean // keep in the checkpoint file what the work wrote to the logs; true by default
+  comparesAll?: boolean // first compare every log with the checkpoint file and the anchors, and raise alarms
+  keepsCommitted?: boolean // record in the checkpoint file what the work wrote to the logs; true by default
   onAlarm?: typeof printAlarm // called with each alarm; by default it is printed to standard error
 }
 
@@ -53,7 +53,7 @@ export async function withServices<T>(
   }
 }
 
-// As servers do: a rotation must not end a long command. Any other failure also shows in the work itself.
+// As servers do, so that a rotation does not fail a long command. Any other failure also shows in the work itself.
 function followStoreKeys({ refreshStoreKeys }: Installation): Periodic {
   let told = ''
   return startPeriodic({
@@ -68,13 +68,13 @@ function followStoreKeys({ refreshStoreKeys }: Installation): Periodic {
   })
 }
 
-// Opening compares some logs, as a server does each second: until every one had its turn, an alarm may be missing.
+// Opening compares only some logs, as a server does each second; until all had their turn, an alarm may be missing.
 async function compareAll({ services, sharedAlarms }: Installation): Promise<void> {
   const { comparisons } = watchesOf(services.committer)
   const from = performance.now()
   do {
     const [error] = await sharedAlarms.compare()
-    if (error !== undefined) return // of a tenant, whose own turn reports it
+    if (error !== undefined) return // a tenant's error, which its own turn reports
   } while (comparisons.age > performance.now() - from)
 }
 
@@ -83,7 +83,7 @@ function printAlarm(message: string, details: Record<string, unknown>): void {
 }
 
 // Without a server, nothing else witnesses what a command writes before an attacker undoes it. A missing file is left
-// to the server, whose user must be able to write it.
+// for the server to create, whose user must be able to write it.
 async function keepCommitted({ committer, signingKey, now }: Services, file: string | undefined): Promise<void> {
   if (file === undefined || file === STANDARD_OUTPUT || !existsSync(file)) return
   const committed = [...watchesOf(committer).all()].filter(({ hasCommitted }) => hasCommitted)
@@ -96,7 +96,7 @@ async function keepCommitted({ committer, signingKey, now }: Services, file: str
   }
 }
 
-/** The actor of a command: the user and the host as the operating system names them, which proves neither. */
+/** The actor of a command: the user and host according to the operating system, which proves neither. */
 export function operatorName(): string {
   const name = `operator:${userName()}@${hostname()}`
   return isWellFormed(name) ? name : 'operator:unknown'
@@ -115,21 +115,19 @@ export function messageOf(error: unknown): string {
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`
 }
 
-/** The name and id of the authenticated row. */
+/** From the authenticated row. */
 export type FoundTenant = Pick<TenantRow, 'tenant_id' | 'name'>
 
-/** Names a tenant to the operator, who checks that it is the intended one. */
 export function describeTenant({ tenant_id, name }: FoundTenant): string {
   if (tenant_id === INSTALLATION_ID) return 'the installation'
   return `tenant ${visible(name)} (${tenant_id})`
 }
 
-/** Whose log a command is about. @throws Refusal E_NOT_FOUND if there is no such tenant, TamperedRowError */
+/** The owner of the log that a command is about. @throws Refusal E_NOT_FOUND if there is no such tenant, TamperedRowError */
 export async function getLogOwner(services: Services, { tenant = '', installation }: LogChoice): Promise<FoundTenant> {
   return installation ? { tenant_id: INSTALLATION_ID, name: 'installation' } : getTenant(services, tenant)
 }
 
-/** @throws Refusal, TamperedRowError */
 export function performIn<Answer>(
   log: LogChoice,
   operation: Operation<Answer>,
@@ -141,7 +139,7 @@ export function performIn<Answer>(
   })
 }
 
-/** Records what an operator did, which is done already: a failure is printed to standard error. */
+/** Records what an operator has already done; prints a failure to standard error. */
 export async function recordOperation(services: Services, note: EntryNote): Promise<void> {
   try {
     await withDeadline(recordAlone(services, [note]))
@@ -150,7 +148,6 @@ export async function recordOperation(services: Services, note: EntryNote): Prom
   }
 }
 
-/** @throws Refusal E_NOT_FOUND, TamperedRowError */
 export async function getTenant(services: Services, tenant: string): Promise<FoundTenant> {
   const found = await findTenant(services, tenant)
   if (found !== undefined) return found
@@ -158,8 +155,8 @@ export async function getTenant(services: Services, tenant: string): Promise<Fou
 }
 
 /**
- * An id is tried first, because another tenant may have it as its name. A name must be that of the authenticated row:
- * the owner of the database can swap names for one statement. @throws TamperedRowError
+ * Tries an id first, since another tenant may have it as its name. A name must be that of the authenticated row,
+ * because the owner of the database can swap names for one statement. @throws TamperedRowError
  */
 export async function findTenant(
   { sql, states }: Pick<Services, 'sql' | 'states'>,

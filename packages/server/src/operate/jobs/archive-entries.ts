@@ -1,4 +1,4 @@
-/** Archives entries in a directory before a purge deletes them: as an export that is complete, verified and on disk. */
+/** Archives entries in a directory before a purge deletes them, as a complete and verified export on disk. */
 import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { link, rename, rm } from 'node:fs/promises'
@@ -16,14 +16,14 @@ export interface Stretch {
   tenant_id: string
   after_id: number
   through_id: number
-  /** the hash of the last entry, from a verification of the log: it proves that the archive has the verified entries */
+  /** the hash of the last entry from a verification of the log, which proves that the archive has the verified entries */
   hash: Uint8Array
 }
 
 /**
- * A file with an archive's name has all of the entries and verifies. One that exists is never overwritten: it is used
- * if it is such an archive, and otherwise the call fails. Returns the path. @throws Refusal E_STATE if the entries or
- * an existing file do not verify, E_VALIDATION, or an error that says why the file cannot be written
+ * A file with an archive's name has all of the entries and verifies. An existing file is never overwritten: it is used
+ * if it is such an archive; otherwise the call fails. Returns the path. @throws Refusal E_STATE if the entries or an
+ * existing file do not verify, E_VALIDATION, or an error that says why the file cannot be written
  */
 export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<string> {
   const { tenant_id, through_id } = stretch
@@ -31,7 +31,7 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
   const path = join(folder, `${tenant_id}-through-${through_id}.ndjson`)
   await makeDirectory(folder).catch((error: NodeJS.ErrnoException) => explain(path, error))
   if (!(await isArchived(services, stretch, path))) {
-    // A unique name: several processes may archive the same entries at once. A crash leaves the draft.
+    // A unique name, since several processes may archive the same entries at once. A crash leaves the draft.
     const draft = `${path}.${randomUUID()}.part`
     try {
       const lines = await performAsSystem(services, tenant_id, exportAudit({ through_id }))
@@ -39,7 +39,7 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
       await assertArchive(services, stretch, draft)
       await link(draft, path)
     } catch (error) {
-      // Another process may have archived the entries first, and purged them during this export.
+      // Another process may have archived and purged the entries during this export.
       if (!(await isArchived(services, stretch, path))) explain(path, error as NodeJS.ErrnoException)
     } finally {
       await rm(draft, { force: true })
@@ -49,12 +49,12 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
   return path
 }
 
-/** No Refusal: a full disk is no finding about the log, and the purge is tried again. */
+/** Not a Refusal, because a full disk says nothing about the log, and the purge is tried again. */
 function explain(path: string, error: NodeJS.ErrnoException): never {
   throw new Error(`nothing is purged: ${explainUnwritten(path, error)}`)
 }
 
-/** Renames an archive that has other entries than the log. After a crash before this, the next purge refuses it. */
+/** Renames an archive with other entries than the log's. After a crash before this, the next purge refuses the file. */
 export async function setAside(path: string): Promise<string> {
   const aside = `${path}.${randomUUID()}.refused`
   await rename(path, aside)
@@ -78,7 +78,7 @@ async function assertArchive(services: Services, { tenant_id, after_id, through_
   const onEntry = (entry: { hash: Uint8Array }) => {
     last = entry.hash
   }
-  const { splitLines, verifyExport } = await import('@eaas/audit') // which nothing else of a server needs
+  const { splitLines, verifyExport } = await import('@eaas/audit') // needed nowhere else in a server
   const verdict = await verifyExport(splitLines(createReadStream(path)), { publicKey, onEntry })
   const isComplete = verdict.tenant_id === tenant_id && (verdict.after_id ?? Infinity) <= after_id
   const isOfRange = verdict.valid && isComplete && verdict.last_id === through_id

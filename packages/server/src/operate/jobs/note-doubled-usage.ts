@@ -1,5 +1,5 @@
-// Records which API keys open or hash more than twice what is usual, today and on the day before, whose last calls came
-// after its last run. Every process compares; under the lock of the head one records it, once a day.
+// Records which API keys open or hash more than twice their usual number, today, or on the day before in calls after
+// that day's last run. Every process compares; under the lock of the head, one records it, once a day.
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { isMovedAway } from '../../core/runner/tenant-state.js'
@@ -7,23 +7,22 @@ import { hasEntrySince } from '../../core/store/audit.js'
 import { listTenantIds } from '../../core/store/tenants.js'
 import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/unrecorded-calls.js'
 
-/** What the log says of an entry that was written. */
 export const DOUBLED =
   'an API key opened or hashed more than twice as many values today as is usual for it: find out whether its owner knows why, and revoke it if not'
 
-const LEAST_NOTED = 100 // fewer in a day are not recorded: three opened values after a day with one are no news
+const LEAST_NOTED = 100 // smaller numbers in a day are not recorded: three opened values after a day with one are no news
 const DAY_MS = 86_400_000
 
 type UsageOf = Pick<ApiKeyUsage, 'tenant_id'> & Partial<Pick<ApiKeyUsage, 'api_key_id'>>
 
 interface DoubledUsageOptions {
   onDoubled?: (usage: ApiKeyUsage) => void
-  /** called for what could not be read or written; the others continue. Without it, the error is thrown */
+  /** called for usage that could not be read or written, before the others continue; by default the error is thrown */
   onError?: (error: unknown, of: UsageOf) => void
   signal?: AbortSignal // ends the work after the current API key
 }
 
-/** One per process, which remembers what is on record today. */
+/** One per process; it remembers today's records. */
 export function createDoubledUsageJob(services: Services): (options?: DoubledUsageOptions) => Promise<void> {
   let noted = new Map<string, Set<string>>()
   return async (options = {}) => {
@@ -38,7 +37,7 @@ export function createDoubledUsageJob(services: Services): (options?: DoubledUsa
 
 type Day = { tenant_id: string; day: string; names: Set<string> }
 
-// One tenant per statement, so that a tenant whose counts cannot be read in time does not stop the others.
+// One statement for each tenant, so that a tenant whose counts take too long does not stop the others.
 async function noteDay(
   services: Services,
   { tenant_id, day, names }: Day,
@@ -71,7 +70,7 @@ function isDoubled({ today, median }: ApiKeyUsage): boolean {
   return median !== null && today > 2 * median && today >= LEAST_NOTED
 }
 
-// Returns whether it wrote the entry. Decided under the lock of the head, so that no other process writes it too.
+// Returns whether it wrote the entry. Decides under the lock of the head, so that no other process also writes it.
 function noteDoubledUsage({ api_key_id, kind, today, median }: ApiKeyUsage, day: string): Operation<boolean> {
   return async ({ state, sql }) => {
     const texts = [`"api_key_id":"${api_key_id}"`, `"day":"${day}"`, `"operation":"${kind}"`]

@@ -22,15 +22,15 @@ import { deleteOldest, hasEntryThrough } from '../store/purge.js'
 import { archiveEntries, setAside } from './archive-entries.js'
 
 const BATCH_ENTRIES = 2_000 // entries deleted in one statement
-const PAUSE_MS = 20 // after each
+const PAUSE_MS = 20 // after each statement
 
 export interface PurgeTenantOptions extends PurgeOptions {
-  archiveDir?: string | undefined // directory that the entries are exported to before they are marked
+  archiveDir?: string | undefined // a directory to which the entries are exported before they are marked
   onProgress?: ((deleted: number) => void) | undefined
   signal?: AbortSignal | undefined
 }
 
-/** Purges one log, and deletes what an earlier run only marked. @throws Refusal E_STATE, also if entries remain */
+/** Purges one log, and deletes entries that an earlier run only marked. @throws Refusal E_STATE, also if entries remain */
 export async function purgeTenant(
   services: Services,
   tenant_id: string,
@@ -42,7 +42,7 @@ export async function purgeTenant(
   if (options.dryRun) return plan
   const through_id = plan.purged_through
   let archive: string | undefined
-  // There is no hash if there is nothing to purge.
+  // The hash is missing if there is nothing to purge.
   if (archiveDir !== undefined && hash) {
     const stretch = { tenant_id, after_id: through_id - plan.entries, through_id, hash }
     archive = await archiveEntries(services, stretch, archiveDir)
@@ -50,7 +50,7 @@ export async function purgeTenant(
   if (plan.restates > 0) {
     await restate(services, tenant_id, { through_id, signal })
     if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
-    // Verify once more while the entries that go still exist, and that no row was hidden from its restatement.
+    // Verifies again while the entries to purge still exist, and checks that no row was hidden from its restatement.
     verify = verifyOnce()
   }
   const marking = { ...options, verify, signal, through_id, through_hash: hash }
@@ -71,8 +71,8 @@ export async function purgeTenant(
   return { ...purged, restates: plan.restates }
 }
 
-// The owner of the database can keep rows from being deleted, by a trigger or a policy, without an error, and hide them
-// from this check too. That changes the tables; if these are unchanged, another server's purge deleted the rest.
+// A trigger or a policy of the database's owner can prevent deletions without an error, and hide the rows from this
+// check. That changes the tables. If the tables are unchanged, another server's purge deleted the rest.
 async function assertDeleted(
   services: Services,
   purged: Pick<PurgePlan, 'entries' | 'purged_through'> & { tenant_id: string; deleted: number },
@@ -90,7 +90,7 @@ async function assertDeleted(
   )
 }
 
-// Each transaction restates some rows durably, so a crash between two of them does no harm.
+// Each transaction durably restates some rows, so a crash between two of them is harmless.
 async function restate(
   services: Services,
   tenant_id: string,
@@ -99,7 +99,7 @@ async function restate(
   while (!signal?.aborted && (await performAsSystem(services, tenant_id, restateRights({ through_id }))) > 0);
 }
 
-// Entries that became too old after the plan are in no archive, and stay. A crash between two marks does no harm.
+// Entries that became old enough after the plan are in no archive, so they stay. A crash between two marks is harmless.
 async function mark(
   services: Services,
   tenant_id: string,
@@ -116,9 +116,9 @@ async function mark(
 
 interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
-  /** called for a tenant whose purge was refused; the others continue */
+  /** called for a tenant whose purge was refused, before the others continue */
   onRefused: (tenant_id: string, error: unknown) => void
-  /** called for a tenant that was left out or has an edited row or an alarm; for the installation if its log is unusable */
+  /** called for a tenant that was skipped or has an edited row or an alarm, and for the installation if its log is unusable */
   onFailed: (tenant_id: string, error: unknown) => void
 }
 
@@ -132,7 +132,7 @@ export async function purgeTenants(
   for (const { tenant_id, reason } of leftOut) onFailed(tenant_id, new Error(reason))
   for (const tenant of tenants) {
     if (options.signal?.aborted) return
-    if (isMovedAway(tenant)) continue // its log is purged where it is continued
+    if (isMovedAway(tenant)) continue // the installation that continues its log purges it
     const { tenant_id } = tenant
     try {
       const plan = await purgeTenant(services, tenant_id, options)
@@ -143,7 +143,7 @@ export async function purgeTenants(
   }
 }
 
-const LOOKED_AT = 20 // how many tenants one `look` checks in the database
+const LOOKED_AT = 20 // tenants that one `look` checks in the database
 
 export interface PurgeJobOptions {
   config: Pick<Config, 'auditRetentionMonths' | 'auditArchiveDir'>
@@ -154,9 +154,9 @@ export interface PurgeJobOptions {
 
 export function createPurge({ config, services, measures, log }: PurgeJobOptions) {
   const retentionMonths = config.auditRetentionMonths
-  /** the tenants whose last purge was refused and that still have entries that it should have taken */
+  /** tenants whose last purge was refused, and that still have entries for it to delete */
   let left: readonly string[] = []
-  // A fault that fails this check fails the purge too.
+  // A fault that fails this check also fails the purge.
   const isLeft = (tenant_id: string) =>
     performAsSystem(services, tenant_id, reviewLeft({ retentionMonths })).catch(() => true)
   return {
@@ -174,8 +174,8 @@ export function createPurge({ config, services, measures, log }: PurgeJobOptions
         },
         onFailed: (tenant_id, error) => {
           isComplete = false
-          services.states.forget(tenant_id) // a row that was repaired has no entry that would renew the state
-          // A finding alone would not fail the run, which is repeated only then.
+          services.states.forget(tenant_id) // a repaired row has no entry that would renew the state
+          // A finding alone does not fail the run, and only a failed run is repeated.
           const failure = new Error('the log was not purged', { cause: error })
           fail(failure, 'it could not be found out what to purge; it will be retried', { tenant_id })
         },
@@ -185,13 +185,13 @@ export function createPurge({ config, services, measures, log }: PurgeJobOptions
       if (isComplete) measures.purgeRan(refused.length)
       else measures.purgeLeft(refused.length)
     },
-    /** A command may have purged some meanwhile. */
+    /** A command may have purged some of them meanwhile. */
     async look(): Promise<void> {
       const before = left
       if (before.length === 0) return
       const still: string[] = []
       for (const tenant_id of before.slice(0, LOOKED_AT)) if (await isLeft(tenant_id)) still.push(tenant_id)
-      // The list of a purge that ended meanwhile is newer.
+      // If a purge has ended meanwhile, its list is newer.
       if (left === before) left = [...before.slice(LOOKED_AT), ...still]
       measures.purgeLeft(left.length)
     },

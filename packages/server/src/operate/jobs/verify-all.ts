@@ -1,4 +1,4 @@
-/** Verifies every log and the newest anchor, for an operator or when that is due. A log with an alarm is not valid. */
+/** Verifies every log and the newest anchor, for an operator or on schedule. A log with an alarm is not valid. */
 import type { AuditEntry, Checkpoint } from '@eaas/audit/formats'
 import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import type { Witness } from '../../core/audit/formats/chain.js'
@@ -14,7 +14,7 @@ import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'
 
 export interface LogVerdict {
   tenant_id: string
-  name: string | undefined // `installation` for its own log; undefined for a tenant that is missing
+  name: string | undefined // `installation` for its own log; undefined for a missing tenant
   valid: boolean
   verified_entries: number
   last_id: number // the last entry that was verified
@@ -22,27 +22,27 @@ export interface LogVerdict {
   broken_at?: number
 }
 
-/** For instance because the database did not answer. */
+/** For instance, the database did not answer. */
 type Unverified = { tenant_id: string; name: string; error: unknown }
 
 export interface VerifiedLogs {
   verdicts: LogVerdict[]
-  invalid: LogVerdict[] // those of the verdicts
+  invalid: LogVerdict[] // the invalid ones of the verdicts
   unverified: Unverified[]
-  entries: number // that were verified
-  counts: { logs: number; invalid: number; unverified: number } // as an entry `installation.verify` states them
+  entries: number // the number of verified entries
+  counts: { logs: number; invalid: number; unverified: number } // as in an entry `installation.verify`
 }
 
 const UNREAD = { valid: false, verified_entries: 0, last_id: 0 }
 
 interface VerifyAllOptions {
-  /** a statement about the installation's log that was signed earlier and must still hold */
+  /** an earlier signed statement about the installation's log, which must still hold */
   checkpoint?: Checkpoint | undefined
   onProgress?: ((name: string, entries: number) => void) | undefined
   signal?: AbortSignal | undefined
 }
 
-/** @throws the signal's reason, or the database's own error when tenants cannot be listed */
+/** @throws the signal's reason, or the database's own error if tenants cannot be listed */
 export async function verifyAll(
   services: Services,
   { checkpoint, onProgress, signal }: VerifyAllOptions = {},
@@ -76,7 +76,7 @@ export async function verifyAll(
       verdicts.push({ tenant_id, name: state.tenant.name, valid: valid && !alarm, ...read, ...fault })
     } catch (error) {
       signal?.throwIfAborted()
-      // The audit key was exchanged or edited: nothing authenticates the log.
+      // The audit key was exchanged or edited, so nothing authenticates the log.
       if (error instanceof TamperedRowError) verdicts.push({ tenant_id, name, ...UNREAD, reason: 'row_forged' })
       else unverified.push({ tenant_id, name, error })
     }
@@ -92,7 +92,7 @@ export async function verifyAll(
     const own = verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
     if (own?.valid) Object.assign(own, { valid: false, reason: error.message })
   }
-  recorded ??= await readRecordedTenants(sql) // that log is not valid, and neither is the result
+  recorded ??= await readRecordedTenants(sql) // that log is not valid, so neither is the result
   const { tenants, leftOut } = await listTenantsOnRecord(services, [...anchored.keys(), ...recorded.present.keys()])
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
   for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, name: undefined, ...UNREAD, reason })
@@ -102,7 +102,7 @@ export async function verifyAll(
   return { verdicts, invalid, unverified, entries, counts }
 }
 
-// Verified alone, this log is valid (eaas audit verify --tenant): the alarm is about an earlier moment.
+// Verified alone, the log is valid (eaas audit verify --tenant): the alarm is about an earlier moment.
 function onlyAlarmed({ reason }: { reason: string }): string {
   return `the log itself verifies, but an alarm about it remains until an operator accepts the loss (eaas accept rollback): ${reason}`
 }
@@ -112,20 +112,20 @@ const HOUR_MS = 3_600_000
 interface VerificationRun {
   logs: number
   invalid: LogVerdict[] // logs that are not as the server wrote them
-  /** logs that could not be read to their end; after such a run the next one is still due, on every server */
+  /** logs that could not be read to their end; the next run is then still due, on every server */
   unverified: Unverified[]
-  /** why the installation's log has no entry of the run: that log may be the one that was tampered with */
+  /** why the installation's log has no entry of the run: that log may be the tampered one */
   notRecorded?: unknown
 }
 
-/** Verifies when that is due by the installation's log, which all servers share. */
+/** Verifies when a run is due according to the installation's log, which all servers share. */
 export function createScheduledVerification(
   services: Services,
   { hours }: { hours: number },
 ): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
-  // A time that far ahead comes from a clock that was wrong.
+  // A time that far ahead comes from a wrong clock.
   const isDue = (last: number) => Math.abs(services.now() - last) >= hours * HOUR_MS
-  /** in milliseconds; a run that was not recorded is not repeated at once */
+  /** in milliseconds; prevents an immediate repetition of a run that was not recorded */
   let own = Number.NEGATIVE_INFINITY
   return async (signal) => {
     if (!isDue(own) || !isDue(await readVerificationTime(services))) return undefined
@@ -145,7 +145,7 @@ export function createScheduledVerification(
   }
 }
 
-// Nothing else may postpone the verification: no forged entry, and no other action, actor or run that was not whole.
+// Nothing else may postpone the verification: neither a forged entry, nor another action or actor, nor an incomplete run.
 async function readVerificationTime({ sql, installationKey: auditKey }: Services): Promise<number> {
   const id = await findVerificationId(sql)
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })

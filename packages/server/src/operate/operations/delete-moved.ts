@@ -1,6 +1,6 @@
-// Deletes what a tenant left in the database of this installation that is served by another one: after its move, or after
-// a move here that was interrupted. Each in one transaction with its entry in the installation's log: a crash leaves all
-// of it or nothing.
+// Deletes what a tenant of another installation left in this one's database, after its move there or an interrupted
+// move here. Each deletion is one transaction with its entry in the installation's log, so a crash leaves all of it or
+// nothing.
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { extendLocked } from '../../core/audit/append/tenant-log.js'
 import { readValidLog } from '../../core/audit/verify/verify.js'
@@ -26,7 +26,6 @@ import {
   withoutTimeouts,
 } from '../store/moved-rows.js'
 
-/** @throws Refusal E_STATE */
 export async function assertMayDelete(
   sql: Queryable,
   todo = 'run this command as the owner of the tables',
@@ -35,8 +34,8 @@ export async function assertMayDelete(
 }
 
 /**
- * Deletes every row of a tenant that has arrived in another installation. It may come back later, as one that never was
- * here. @throws Refusal E_STATE unless it has arrived; ChainAlarmError
+ * Deletes every row of a tenant that has arrived in another installation. The tenant may come back later, as if it had
+ * never been here. @throws Refusal E_STATE unless it has arrived; ChainAlarmError
  */
 export async function deleteMoved(services: Services, tenant_id: string, { reason }: Reason): Promise<void> {
   const { sql, states, committer } = services
@@ -67,8 +66,8 @@ export async function deleteMoved(services: Services, tenant_id: string, { reaso
 }
 
 /**
- * Finds what was copied here of a tenant that this installation never had, or has no longer. @throws Refusal E_STATE if
- * its row should be here
+ * Finds copies of a tenant that this installation never had, or has no longer. @throws Refusal E_STATE if its row
+ * should be here
  */
 export async function getStray(services: Services, tenant_id: string): Promise<Stray | undefined> {
   const { sql, states } = services
@@ -85,7 +84,7 @@ export async function getStray(services: Services, tenant_id: string): Promise<S
   )
 }
 
-/** Deletes that. @throws Refusal E_VALIDATION unless `confirm` is the tenant's id; E_STATE if the tenant arrived meanwhile */
+/** Deletes these copies. @throws Refusal E_VALIDATION unless `confirm` is the tenant's id; E_STATE if the tenant arrived meanwhile */
 export async function deleteStray(
   services: Services,
   { tenant_id, entries }: Stray,

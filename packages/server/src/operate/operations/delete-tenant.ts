@@ -1,5 +1,5 @@
-// Deletes a tenant, or what a moved one left here (delete-moved.ts): destroys its key material and revokes its API keys, one change and one entry each, and then sets
-// its status to `deleted`. The rows that the log refers to remain, so that it can still be verified.
+// Deletes a tenant, or what a moved one left here (delete-moved.ts). Destroys its key material and revokes its API keys, one change
+// and one entry each, then sets its status to `deleted`. The rows that the log names remain, so that the log can still be verified.
 import { listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
 import { destroySuspendedKey } from '../../core/api/key-destruction.js'
 import { listKeys } from '../../core/api/keys.js'
@@ -43,8 +43,8 @@ export async function planDeletion(services: Services, tenant_id: string): Promi
 }
 
 /**
- * If interrupted, the next call continues; of a deleted tenant, it deletes what was hidden. @throws Refusal E_STATE,
- * also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
+ * After an interruption, the next call continues; for a deleted tenant, it deletes what was hidden. @throws Refusal
+ * E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
  */
 export async function deleteTenant(
   services: Services,
@@ -78,7 +78,7 @@ function readInactive(): Operation<OperatorTenant> {
   }
 }
 
-// A row that an attacker hides meanwhile would keep its material: the log shows that it was never destroyed.
+// A row that an attacker hides meanwhile would keep its material. The log shows that it was never destroyed.
 async function assertNothingHidden(services: Services, tenant_id: string): Promise<void> {
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
@@ -95,7 +95,7 @@ async function assertNothingHidden(services: Services, tenant_id: string): Promi
   )
 }
 
-// Under the lock of the head nothing can be created meanwhile.
+// Under the lock of the head, nothing can be created meanwhile.
 function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
   return async (context) => {
     const { state, sql } = context

@@ -1,7 +1,7 @@
-// audit.purge. The job (jobs/purge-tenants.ts) first restates the rows that grant rights (restate-rights.ts). This
-// operation writes a mark and its entry in one short transaction, several if there are many kinds of entries: from then
-// on the entries up to the mark count as deleted. Last the job deletes them in small batches, which lock nothing that
-// an append needs. A crash before that leaves rows below the mark, which nothing reads and the next purge deletes.
+// audit.purge. The job (jobs/purge-tenants.ts) first restates the rows that grant rights (restate-rights.ts). This operation
+// then writes a mark and its entry in one short transaction, or in several if there are many kinds of entries. From then on,
+// the entries up to the mark count as deleted. Last, the job deletes them in small batches, which lock nothing that an append
+// needs. A crash before that leaves rows below the mark, which nothing reads and the next purge deletes.
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { counted } from '@eaas/protocol'
 import { equalBytes, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../../core/audit/formats/chain.js'
@@ -25,39 +25,39 @@ import {
   notVerified,
 } from './purge-candidate.js'
 
-/** Kinds of entries in a mark, each counted in some 20 µs, and entries that are counted in a statement. */
+/** The kinds of entries in a mark, each of which takes some 20 µs to count, and the entries that one statement counts. */
 const MARK_KINDS = 10_000
 
 export interface PurgeOptions {
   retentionMonths: number
-  maxShare?: number // share of the entries that may be purged, 0 to 1
-  /** also purge what would be held back because of the clock or the share; the entry of the purge states this reason */
+  maxShare?: number // the share of the entries that may be purged, 0 to 1
+  /** also purge entries that are held back because of the clock or the share; the entry of the purge states this reason */
   resume?: string | undefined
-  isReview?: boolean // a dry run that also returns what is held back, and why, instead of being refused
-  dryRun?: boolean // only return what would be purged
+  isReview?: boolean // a dry run that returns the held-back entries, and why, instead of refusing
+  dryRun?: boolean // only return what it would purge
   through_id?: number // no entry after this one is purged, however old it is
-  /** the hash that the verification must find for this entry: the one in the plan of the purge and in the archive */
+  /** the hash that the verification must find for this entry, as in the plan of the purge and in the archive */
   through_hash?: Uint8Array | undefined
-  /** approximate number of kinds of entries in one mark: each is a row that is written while the head is locked */
+  /** about how many kinds of entries one mark covers; each is a row that is written while the head is locked */
   markKinds?: number
   verify?: VerifyOnce // verifies the log before anything is marked; several operations may share one `verifyOnce()`
 }
 
-/** Notes the hashes of these entries; the next call returns the same. @throws Refusal E_STATE */
+/** Notes the hashes of these entries; later calls return the same result. @throws Refusal E_STATE */
 type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
 
 export interface PurgePlan {
-  purged_through: number // the last entry that is purged; 0 if none is
+  purged_through: number // the last purged entry; 0 if there is none
   entries: number
-  restates: number // rows that grant rights and whose last entry would be purged: they are restated first
+  restates: number // rows that grant rights and whose last entry is to be purged, so they are restated first
   cutoff: string
   held?: string // why a server does not purge these entries; only in a review
 }
 
-/** What a purge would take, with the verified hash of the last entry, if anything was verified. */
+/** The entries to purge and, if anything was verified, the verified hash of the last one. */
 type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
 
-/** What was archived is not of this log. */
+/** The archive is not of this log. */
 export class OtherEntriesRefusal extends Refusal {
   override readonly name = 'OtherEntriesRefusal'
 
@@ -71,19 +71,19 @@ export class OtherEntriesRefusal extends Refusal {
 }
 
 interface MarkPlan extends Omit<PurgePlan, 'restates'> {
-  hash: Uint8Array // of the last entry that it takes
+  hash: Uint8Array // of the last entry to purge
   counts: KindCount[]
 }
 
 /**
- * Marks the oldest of them if they are of very many kinds: call it until it marks none. Returns what it marked or, in a
- * dry run, would mark. @throws Refusal E_STATE if the purge is implausible
+ * If the entries are of very many kinds, marks only the oldest: call it until it marks none. Returns the marked entries
+ * or, in a dry run, those it would mark. @throws Refusal E_STATE if the purge is implausible
  */
 export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<VerifiedPlan> {
   let planned: { mark: PurgeMark | undefined; decision: Decision<VerifiedPlan> } | undefined
   return async (context) => {
     const mark = await findLastMark(context.sql, context.state.tenant.tenant_id)
-    // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is locked.
+    // Counting takes seconds and does not depend on keys or API keys, so it is done once, before the head is locked.
     if (planned && isSameMark(planned.mark, mark)) return planned.decision
     const decision = await decide(context, mark, { ...options, verify })
     planned = { mark, decision }
@@ -113,7 +113,7 @@ async function decide(
   const held = resume === undefined ? await findHold(sql, candidate, { maxShare, now }) : undefined
   if (held !== undefined && !isReview) throw heldBack(held)
   const end_id = options.through_id ?? through_id
-  // The decision under the lock of the head does not verify again: what was verified once stays as it was written.
+  // The decision under the lock of the head does not verify again: entries that were verified once stay as they were written.
   const valid = await verify(services, state, { id: end_id, every: markKinds })
   const hash = valid.noted.get(end_id)
   if (!hash) {
@@ -129,7 +129,7 @@ async function decide(
     const plan = { purged_through: through_id, entries, restates: countThrough(valid, through_id), cutoff, hash }
     return answer(held === undefined ? plan : { ...plan, held })
   }
-  // Entries that were appended after the verification are left for the next purge.
+  // Entries after the verified ones are left for the next purge.
   const verified = { ...candidate, through_id: Math.min(through_id, valid.last_id) }
   if (verified.through_id <= after_id) return nothing(after_id, cutoff)
   const plan = await planMark(context, mark, { candidate: verified, markKinds, noted: valid.noted })
@@ -146,7 +146,7 @@ function heldBack(held: string): Refusal {
   )
 }
 
-/** Of the candidate's entries, or of the oldest. @throws Refusal E_STATE, TamperedRowError */
+/** Plans the mark of the candidate's entries, or of the oldest. @throws Refusal E_STATE, TamperedRowError */
 async function planMark(
   { state, sql }: Context,
   mark: PurgeMark | undefined,
@@ -157,13 +157,12 @@ async function planMark(
   const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
   const hash = noted.get(purged_through)
   if (!hash) throw overtaken()
-  // The entry's own MAC does not prove what follows: an attacker may show another history for a moment.
+  // The entry's own MAC does not prove the entries after it: an attacker may show another history for a moment.
   if (!entry || !equalBytes(entry.hash, hash)) throw notVerified('entry_altered', purged_through)
   if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
   return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
 }
 
-/** From the first entry until there are many kinds; returns how far it counted. */
 async function countFirst(
   sql: Queryable,
   { tenant_id, after_id, through_id }: Candidate,
@@ -227,12 +226,11 @@ async function verifyWhole(services: Services, state: TenantState, noted: NotedE
   return log.valid
 }
 
-/** How many rows that grant rights name an entry up to an id, by the verification. */
 function countThrough({ writtenBy }: ValidLog, id: number): number {
   return [...writtenBy.values()].filter((entry_id) => entry_id <= id).length
 }
 
-// The times by which the entries were chosen are only proven now.
+// The times by which the entries were chosen are proven only now.
 function notOld({ tenant_id, id, created_at }: ChainedEntry, cutoff: string): TamperedRowError {
   return new TamperedRowError(
     `nothing is purged: entry ${id} of tenant ${tenant_id} is of ${created_at}, not older than ${cutoff}, and was shown with another time`,

@@ -1,4 +1,4 @@
-/** What is old enough for a purge, and why it is held back: nothing is purged by a clock that may be wrong. */
+/** Which entries are old enough for a purge, and why they are held back: no purge trusts a clock that may be wrong. */
 import { counted } from '@eaas/protocol'
 import { isPurgeMarkAuthentic, type PurgeMark } from '../../core/audit/formats/chain.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
@@ -10,14 +10,14 @@ import { findLastMark } from '../../core/store/purge-marks.js'
 import { findLastIdBefore, hasEntryBetween, hasEntryThrough } from '../store/purge.js'
 
 const MS_PER_DAY = 86_400_000
-const CLOCKS_APART_MS = 3_600_000 // if the clocks differ by more, in milliseconds, one of them is assumed to be wrong
-/** A clock that leapt ahead by as much, in milliseconds, is assumed to be wrong. */
+const CLOCKS_APART_MS = 3_600_000 // in milliseconds; if the clocks differ by more, one of them is assumed to be wrong
+/** In milliseconds; a clock that leapt ahead by more is assumed to be wrong. */
 const IMPLAUSIBLE_LEAP_MS = 366 * MS_PER_DAY
-/** Entries from so long before now do not prove the clock right: the same clock may have dated them. */
+/** More recent entries do not prove the clock right, since the same clock may have dated them. */
 const UNPROVEN_MS = 28 * MS_PER_DAY
-export const DEFAULT_MAX_SHARE = 0.5 // the share of a tenant's entries that one purge may take by default
+export const DEFAULT_MAX_SHARE = 0.5 // the share of a tenant's entries that one purge may delete by default
 
-/** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far apart */
+/** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE if they are far apart */
 export async function getAgreedTime({ now, databaseNow }: Services, sql: Queryable): Promise<number> {
   const [ours, theirs] = [now(), await databaseNow(sql)]
   if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {
@@ -31,8 +31,8 @@ export async function getAgreedTime({ now, databaseNow }: Services, sql: Queryab
 }
 
 /**
- * Why the clock is not known to be right. One that leapt ahead makes every entry too old at once. It dates current
- * entries, so these prove nothing until an operator has had four weeks to notice; those of the year before do.
+ * Why the clock is not known to be right. A clock that leapt ahead makes every entry too old at once. Since it dates
+ * current entries, these prove nothing until an operator has had four weeks to notice; those of the year before that do.
  */
 async function findUnprovenTime(sql: Queryable, now: number): Promise<string | undefined> {
   const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
@@ -44,7 +44,7 @@ async function findUnprovenTime(sql: Queryable, now: number): Promise<string | u
   )
 }
 
-/** The same time of day some months before, on the last day of a shorter month. */
+/** The same time of day `months` earlier, on the last day of a shorter month. */
 function monthsBefore(now: number, months: number): string {
   const date = new Date(now)
   const day = date.getUTCDate()
@@ -57,12 +57,12 @@ function monthsBefore(now: number, months: number): string {
 
 export interface Candidate {
   tenant_id: string
-  after_id: number // the last entry that is purged already
+  after_id: number // the last entry that is already purged
   through_id: number
   cutoff: string
 }
 
-/** In a few look-ups, entries that are due, or marked and not deleted. @throws Refusal E_STATE */
+/** Finds, in a few look-ups, entries that are due, or marked but not deleted. @throws Refusal E_STATE */
 export async function findLeft(
   log: PurgedLog,
   options: { retentionMonths: number; now: number },
@@ -73,7 +73,7 @@ export async function findLeft(
   return through_id > after_id || (await hasEntryThrough(log.sql, tenant_id, after_id)) ? candidate : undefined
 }
 
-/** By the time that purges use. Writes nothing. */
+/** As `findLeft`, by the time that purges use. Writes nothing. */
 export function reviewLeft(options: { retentionMonths: number }): Operation<boolean> {
   return async ({ services, state, sql }) => {
     const now = await getAgreedTime(services, sql)
@@ -82,7 +82,6 @@ export function reviewLeft(options: { retentionMonths: number }): Operation<bool
   }
 }
 
-/** A log, and the key that proves its marks. */
 type PurgedLog = { sql: Queryable; state: { tenant: { tenant_id: string }; auditKey: TenantState['auditKey'] } }
 
 export async function findCandidate(

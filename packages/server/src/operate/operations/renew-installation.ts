@@ -26,9 +26,9 @@ import { type InstanceSecrets, resealInstance } from '../store/sealed-rows.js'
 import { ChangedMeanwhileError, renewApiKeys } from './renew-tenant.js'
 
 /**
- * In one transaction: a new signing key, pepper and key of the installation's log, whose entry states the new signing
- * key and is the first under the log's new key (chain.md 14). `isKept` seals the same ones again. Returns the number of
- * rows it wrote; 0 if that store key seals them already. @throws OpenError, Refusal, ChangedMeanwhileError
+ * In one transaction, creates a new signing key, pepper and key of the installation's log. Its entry states the new signing
+ * key and is the first under the log's new key (chain.md 14). With `isKept`, seals the same secrets again. Returns the
+ * number of written rows; 0 if that store key already seals the secrets. @throws OpenError, Refusal, ChangedMeanwhileError
  */
 export async function renewInstallation(services: Services, number: number, isKept: boolean): Promise<number> {
   const { sql, storeKeys, committer, installationKey, peppers } = services
@@ -67,7 +67,7 @@ export async function renewInstallation(services: Services, number: number, isKe
     })
     const time = committer.clock.read(previous)
     const draft = draftEntry(note, systemCaller(services))
-    const policy_version = previous.policy_version + 1 // other processes read the operators' API keys again
+    const policy_version = previous.policy_version + 1 // so that other processes read the operators' API keys again
     const { entries, head } = extendChain(previous, [draft], { auditKey, now: time, policy_version })
     await appendToLocked(transaction, committer.clock, { previous, next: head, entries, time })
     return head
@@ -78,7 +78,7 @@ export async function renewInstallation(services: Services, number: number, isKe
   return 1
 }
 
-// While API keys still need the former pepper, both peppers stay: there are never more than two.
+// While API keys still need the former pepper, no third one is created: both stay.
 function renewPepper(
   storeKeys: StoreKeys,
   { pepper, wrapped_pepper, wrapped_former_pepper: former }: InstanceSecrets,

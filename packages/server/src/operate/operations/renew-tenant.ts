@@ -22,10 +22,10 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs, replaceMark } from '../store/sealed-rows.js'
 
-const PAGE_ROWS = 1_000 // far from the database's limit, however many rows there are
+const PAGE_ROWS = 1_000 // far below the database's limit, however many rows there are
 const ATTEMPTS = 3 // how often a renewal is tried if rows change meanwhile
 
-/** For instance an API key's row, when it takes a new pepper. Nothing was written. */
+/** For instance, an API key's row took a new pepper. Nothing was written. */
 export class ChangedMeanwhileError extends Error {
   override readonly name = 'ChangedMeanwhileError'
 
@@ -34,7 +34,7 @@ export class ChangedMeanwhileError extends Error {
   }
 }
 
-/** Renews again if an API key that takes the new pepper changed its row meanwhile. @throws ChangedMeanwhileError */
+/** Repeats the renewal if the row of an API key changed meanwhile because it took the new pepper. @throws ChangedMeanwhileError */
 export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -46,12 +46,12 @@ export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
 }
 
 /**
- * A new audit key from the next entry on, in one transaction under the lock of the head, for which calls wait: each row
- * and mark is verified under the old key and gets a MAC under the new one, as the entry and the head do. A crash before
- * the commit changes nothing. Does nothing if the store key of that number seals the audit keys already; only seals
- * them again if another installation continues the log. Returns whether it wrote them. @throws TamperedRowError if a
- * row or mark is not as the server wrote it, Refusal E_STATE if the tenant is being moved, ChainAlarmError,
- * ChangedMeanwhileError; nothing is changed then
+ * Gives the log a new audit key from the next entry on, in one transaction under the lock of the head, for which calls
+ * wait. Verifies each row and mark under the old key, and gives it a MAC under the new one, as the entry and the head
+ * get. A crash before the commit changes nothing. Does nothing if the store key of that number already seals the audit
+ * keys. If another installation continues the log, only seals them again. Returns whether it wrote them. @throws
+ * TamperedRowError if a row or mark is not as the server wrote it, Refusal E_STATE if the tenant is being moved,
+ * ChainAlarmError, ChangedMeanwhileError; nothing is changed then
  */
 export async function renewTenant(services: Services, tenant_id: string, number: number): Promise<boolean> {
   const { storeKeys, states } = services
@@ -112,7 +112,7 @@ export async function renewTenant(services: Services, tenant_id: string, number:
   return isResealed || head !== undefined
 }
 
-/** false if they have changed meanwhile */
+/** Returns false if they have changed meanwhile. */
 function reseal({ storeKeys }: Services, sql: Queryable, tenant: TenantRow): Promise<boolean> {
   const wrapped_audit_key = resealAuditKey(storeKeys, tenant.tenant_id, tenant.wrapped_audit_key)
   return replaceAuditKey(sql, tenant, { wrapped_audit_key, mac: tenant.mac })
@@ -157,17 +157,17 @@ function renewed<Row extends { tenant_id: string; mac: Uint8Array }>(
 }
 
 interface RenewOptions {
-  number: number // the number of the store key that is to seal everything
+  number: number // the number of the store key that will seal everything
   keepsSecrets: boolean
   signal: AbortSignal | undefined
   onProgress: ((written: number) => void) | undefined
 }
 
-const MOST_NAMED = 10 // the most tenants that are named because their audit key could not be renewed
+const MOST_NAMED = 10 // how many tenants whose audit key could not be renewed are named
 
 /**
- * `keepsSecrets` seals the same keys again. A tenant that fails keeps its audit key, and the old store key must stay
- * for it. Returns how many it wrote, and why others failed.
+ * With `keepsSecrets`, seals the same keys again. A tenant that fails keeps its audit key, and needs the old store key.
+ * Returns how many rows it wrote, and why tenants failed.
  */
 export async function renewTenants(
   services: Services,
@@ -193,7 +193,7 @@ export async function renewTenants(
   return { renewed, reasons }
 }
 
-/** Whether an error concerns one tenant alone, so that an operation on all of them continues with the others. */
+/** Whether an error concerns one tenant alone, so that an operation on all tenants goes on with the others. */
 export function isOfOneTenant(error: unknown): error is Error {
   const kinds = [Refusal, TamperedRowError, ChainAlarmError, OpenError, ChangedMeanwhileError]
   return kinds.some((kind) => error instanceof kind)

@@ -1,6 +1,6 @@
-// key.restate, api_key.restate, tenant.restate: before a purge takes the last entry about a row that grants rights,
-// another one says what the row says. So an older row is refused at use however old it is, and what an API key may do
-// is on record for every entry that is left. A few rows at a time, because calls wait.
+// key.restate, api_key.restate, tenant.restate: before a purge deletes the last entry about a row that grants rights,
+// another entry states the row again. So an older row is refused at use however old it is, and the rights of an API key
+// are on record for every remaining entry. Restates a few rows at a time, since calls wait.
 import { folderOf } from '@eaas/protocol'
 import { recordGrant } from '../../core/api/api-key-grants.js'
 import { getApiKey, writeApiKey } from '../../core/api/api-keys.js'
@@ -15,15 +15,14 @@ import type { Transaction } from '../../core/store/db.js'
 import { updateTenant } from '../../core/store/tenants.js'
 import { listRightsThrough, type Right } from '../store/purge.js'
 
-const MOST_ROWS = 100 // rows that are restated in one transaction
+const MOST_ROWS = 100 // in one transaction
 
-/** A row to restate: its entry, and how it is written with the id of that entry. */
 interface Restatement {
   entry: EntryNote
   write(sql: Transaction, at: Omit<EntryPosition, 'entry_hash'>): Promise<WrittenRows>
 }
 
-/** Restates rows whose last entry is not after an id; returns how many. Call it until it restates none. */
+/** Restates rows whose last entry has at most this id; returns their number. Call it until it restates none. */
 export function restateRights({ through_id }: { through_id: number }): Operation<number> {
   return async ({ state, caller, sql }) => {
     const { tenant_id } = state.tenant

@@ -11,10 +11,10 @@ import { recordForInstallation } from '../../guard/installation-log.js'
 import { rewrapStoreKey } from '../store/sealed-rows.js'
 
 /**
- * Wraps the store keys, and nothing else, so running servers continue, and later starts need the new root key. Returns
- * how many. `beforeCommit` is called last in the transaction: an error before it means that nothing changed; after it
- * the rotation may still take effect, unless the error says that it was rolled back. @throws RootKeyError; Refusal
- * E_STATE if that is the root key already, or the store keys changed meanwhile
+ * Wraps the store keys again, and nothing else: running servers continue, and later starts need the new root key.
+ * Returns their number. Calls `beforeCommit` last in the transaction. An error before that means that nothing changed;
+ * after it, the rotation may still take effect, unless the error says that it was rolled back. @throws RootKeyError;
+ * Refusal E_STATE if that is already the root key, or the store keys changed meanwhile
  */
 export async function rotateRootKey(
   services: Services,
@@ -54,7 +54,7 @@ function opens(provider: RootKeyProvider, wrapped: Uint8Array): Promise<boolean>
   )
 }
 
-/** The new root key opens what it wrapped too, since it may be allowed only to wrap. @throws RootKeyError */
+/** Checks that the new root key opens what it wrapped, since it may be allowed only to wrap. @throws RootKeyError */
 async function rewrap(
   { number, wrapped }: WrappedStoreKey,
   { from, to }: Record<'from' | 'to', RootKeyProvider>,
@@ -72,14 +72,14 @@ async function rewrap(
   }
 }
 
-/** A refused one seals nothing, and the next rotation of the store key deletes it. */
+/** Leaves out refused store keys, which seal nothing, and which the next rotation of the store key deletes. */
 export async function listUsable(sql: Queryable): Promise<WrappedStoreKey[]> {
   return (await listStoreKeys(sql)).filter(({ is_refused }) => !is_refused)
 }
 
 /**
- * Call it under the lock of the installation's head, which a rotation of either key takes: so neither leaves a store
- * key under a root key that the other replaces. @throws Refusal E_STATE if the store keys are not these
+ * Call it under the lock of the installation's head, which a rotation of either key takes. So no rotation leaves a
+ * store key under a root key that the other one replaces. @throws Refusal E_STATE if the store keys are not these
  */
 export async function assertStoreKeys(transaction: Transaction, expected: readonly WrappedStoreKey[]): Promise<void> {
   const found = await listUsable(transaction)

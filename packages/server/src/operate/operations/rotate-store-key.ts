@@ -1,5 +1,5 @@
 // Replaces the store key and the secrets that no other rotation replaces, seals every other secret again, and deletes
-// earlier store keys. Each call makes its own: an attacker may know that of a call that ended half-way.
+// earlier store keys. Each call creates a new one, since an attacker may know that of a call that was interrupted.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OpenError } from '@eaas/protocol'
 import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
@@ -26,30 +26,30 @@ import { renewInstallation } from './renew-installation.js'
 import { isOfOneTenant, renewTenants, retryIfChanged } from './renew-tenant.js'
 import { assertStoreKeys, listUsable } from './rotate-root-key.js'
 
-const PAGE_ROWS = 100 // rows of one statement: few enough that other calls hardly wait for it
-/** The part of the time for which secrets are sealed again; for the rest, the CPUs are left to the calls. */
+const PAGE_ROWS = 100 // in one statement: few enough that other calls hardly wait
+/** The share of the time for sealing again; for the rest, the CPUs are left to the calls. */
 const WORKING = 1 / 4
-const MOST_NUMBER = 2_000_000_000 // more than an installation makes: the column takes a few more
-const MOST_NAMED = 10 // most rows that a refusal names
-const LOOK_MS = 500 // between two checks whether the new store key may seal, in milliseconds
+const MOST_NUMBER = 2_000_000_000 // more than an installation creates; the column takes a few more
+const MOST_NAMED = 10 // in a refusal
+const LOOK_MS = 500 // in milliseconds, between two checks whether the new store key may seal
 
 export interface StoreKeyRotation {
-  number: number // the number of the store key that seals everything now
+  number: number // the number of the store key that now seals everything
   resealed: number
   rotated_keys: number
-  unrotated_keys: { tenant_id: string; key_id: string; reason: string }[] // keys that got none, and what prevented it
+  unrotated_keys: { tenant_id: string; key_id: string; reason: string }[] // keys without a new version, and the reason
 }
 
 interface RotateStoreKeyOptions {
   provider: RootKeyProvider
-  /** seals the same signing key, pepper and audit keys again instead of making new ones: for when nothing leaked */
+  /** if nothing leaked: seals the same signing key, pepper and audit keys again instead of creating new ones */
   keepsSecrets?: boolean
-  rotatesKeys?: boolean // gives each active key of each tenant a new version first
-  onProgress?: (resealed: number) => void // called with the number of rows that were sealed again so far
+  rotatesKeys?: boolean // first gives each active key of each tenant a new version
+  onProgress?: (resealed: number) => void // called with the number of rows sealed again so far
   signal?: AbortSignal // ends the rotation between two statements; the next call begins again
 }
 
-/** @throws RootKeyError; Refusal E_STATE if a secret does not open, which keeps the old store key */
+/** @throws RootKeyError; Refusal E_STATE if a secret does not open, for which the old store key is kept */
 export async function rotateStoreKey(
   services: Services,
   { provider, keepsSecrets = false, rotatesKeys = false, onProgress, signal }: RotateStoreKeyOptions,
@@ -68,7 +68,7 @@ export async function rotateStoreKey(
   const unrotated = keys.unrotated_keys.map(({ key_id, reason }) => `Key ${key_id}: ${reason}`)
   let before: number
   let left: number
-  // Repeats while it helps: a server that has not read the new store key yet may have sealed under the old one.
+  // Repeats while there is progress: a server that has not yet read the new store key may have sealed under the old one.
   do {
     before = resealed
     const tenants = await renewTenants(services, { number, keepsSecrets, signal, onProgress })
@@ -82,7 +82,7 @@ export async function rotateStoreKey(
   return { number, resealed, ...keys }
 }
 
-// False if a server has sealed something under an earlier store key since the rows were counted.
+// False if a server sealed something under an earlier store key after the rows were counted.
 async function isCompleted(services: Services, number: number, resealed: number): Promise<boolean> {
   try {
     await recordWith(services, { step: 'completed', number, resealed }, (transaction) =>
@@ -95,7 +95,7 @@ async function isCompleted(services: Services, number: number, resealed: number)
   }
 }
 
-// Called before anything is sealed again: the seal of a key's current version tells whether it predates the rotation.
+// Call it before anything is sealed again, as the seal of a key's current version tells whether it predates the rotation.
 async function rotateKeys(
   services: Services,
   number: number,
@@ -126,7 +126,7 @@ async function resealKeys(
 ): Promise<number> {
   const { sql } = services
   let resealed = 0
-  const [, ...tables] = SEALED_TABLES // the first one, of tenants, is left to `renewTenants`
+  const [, ...tables] = SEALED_TABLES // the first one, of tenants, is for `renewTenants`
   for (const table of tables) {
     for (let after: SealedRow | undefined; ; ) {
       signal?.throwIfAborted()
@@ -168,7 +168,7 @@ async function unsealed(
   )
 }
 
-/** @throws Refusal E_STATE if a process could not open the new store key, under which nothing is sealed then */
+/** @throws Refusal E_STATE if a process could not open the new store key; nothing is sealed under it then */
 async function assertNotRefused({ sql }: Services, number: number): Promise<void> {
   const isRefused = (await listStoreKeys(sql)).some((row) => row.number === number && row.is_refused)
   if (!isRefused) return
@@ -179,13 +179,13 @@ async function assertNotRefused({ sql }: Services, number: number): Promise<void
 }
 
 async function begin(services: Services, provider: RootKeyProvider): Promise<number> {
-  const number = ((await listStoreKeys(services.sql)).at(-1)?.number ?? 0) + 1 // no process can hold this one
+  const number = ((await listStoreKeys(services.sql)).at(-1)?.number ?? 0) + 1 // no process can already hold this one
   if (number > MOST_NUMBER) {
     const message = `the store key ${number - 1} is not one that eaas made: delete its row from store_keys`
     throw new Refusal('E_STATE', message)
   }
   const rows = await listUsable(services.sql)
-  await openStoreKeys(services.sql, provider) // otherwise a root key that was replaced since could wrap the new one
+  await openStoreKeys(services.sql, provider) // otherwise a root key that was replaced meanwhile could wrap the new store key
   const { row } = await makeStoreKey(provider, number)
   await recordWith(services, { step: 'begun', number }, async (transaction) => {
     await assertStoreKeys(transaction, rows)
@@ -209,7 +209,7 @@ async function recordWith(
   services.committer.guard.committed(head)
 }
 
-// A secret that does not open is left as it is, and counted at the end.
+// Leaves a secret that does not open as it is; it is counted at the end.
 function reseal(
   { storeKeys }: Services,
   purpose: (typeof SEALED_TABLES)[number]['purpose'],

@@ -1,6 +1,6 @@
-// All rows of an installation as lines of JSON, in one snapshot, and a database from such lines: for backups and moves.
-// A header, then for each table its columns and for each row an array of texts as PostgreSQL writes them, and last the
-// number of rows of each table and the SHA-256 of all lines before.
+// All rows of an installation as lines of JSON, read in one snapshot, and a database filled from such lines: for
+// backups and moves. First comes a header. For each table follow its columns and, for each row, an array of texts as
+// PostgreSQL writes them. Last come the number of rows of each table and the SHA-256 of all lines before.
 import { createHash } from 'node:crypto'
 import { splitLines } from '@eaas/audit/formats'
 import { encodeHex, readJson } from '@eaas/protocol'
@@ -8,21 +8,21 @@ import { assertInserted, exists, type Queryable, type Sql, type Transaction } fr
 import { GRANTED_TABLES } from '../../core/store/grants.js'
 import { findSchemaVersion, makeTables } from '../../core/store/migrations.js'
 
-/** Other tables refer to the first one. The version of the schema is in the header. */
+/** Other tables refer to the first one. The header has the version of the schema. */
 const TABLES = ['store_keys', ...GRANTED_TABLES.filter((name) => name !== 'store_keys' && name !== 'schema_version')]
 
 const FORMAT = 1
 const PAGE_ROWS = 500
-const PAGE_LENGTH = 4 * 1_048_576 // rows are collected up to about this many characters before they are inserted
+const PAGE_LENGTH = 4 * 1_048_576 // rows are collected up to about this many characters, then inserted
 
-/** No restore could read a longer row. A server writes none of a hundredth of this. */
+/** No restore could read a longer row. Those of a server are shorter than a hundredth of this. */
 const MOST_LINE_LENGTH = 4 * 1_048_576
 
 export interface RowsHeader {
   format: 1
-  schema: number // the schema that the rows are of
+  schema: number // the schema of the rows
   version: string // of the server that read them
-  created_at: string // when the snapshot was taken, by the database's clock
+  created_at: string // the time of the snapshot, by the database's clock
 }
 
 export type RowCounts = Record<string, number>
@@ -30,7 +30,7 @@ export type RowCounts = Record<string, number>
 export interface WrittenRows {
   header: RowsHeader
   counts: RowCounts
-  /** the columns of the lines that the schema does not have, each with its table: their values are left out */
+  /** the columns of the lines that the schema lacks, each with its table; their values are dropped */
   leftOut: string[]
 }
 
@@ -38,7 +38,7 @@ export function countAll(counts: RowCounts): number {
   return Object.values(counts).reduce((sum, rows) => sum + rows, 0)
 }
 
-/** Thrown if lines are not as they were written; what was read of them is not used. */
+/** Thrown if lines are not as they were written; nothing that was read is used then. */
 export class RowsError extends Error {
   override readonly name = 'RowsError'
 }
@@ -47,7 +47,7 @@ export class UsedDatabaseError extends Error {
   override readonly name = 'UsedDatabaseError'
 }
 
-/** Reads all rows in one snapshot; meanwhile the embedded database serves no other client. @throws RowsError */
+/** Reads all rows in one snapshot, during which the embedded database serves no other client. @throws RowsError */
 export async function* readAllRows(
   sql: Sql,
   { version, onRows }: { version: string; onRows?: (rows: number) => void },
@@ -62,7 +62,7 @@ export async function* readAllRows(
   }
   try {
     const tables = await beginSnapshot(session)
-    // Row security would silently leave rows out; with it off, that is an error.
+    // Row security would silently drop rows; with this setting, that is an error.
     await session`
       select pg_catalog.set_config(name, value, true) from (values
         ('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('row_security', 'off'),
@@ -93,7 +93,7 @@ async function beginSnapshot(session: Queryable): Promise<string[]> {
   for (;;) {
     const tables = await listTables(session)
     await session`begin isolation level repeatable read read only`
-    // Locked before the first query, which takes the snapshot: it would lack rows of a table that is rewritten later.
+    // Locks them before the first query, which takes the snapshot: that would lack the rows of a table that is rewritten later.
     if (tables.length > 0) await session`lock table ${session(tables)} in access share mode`.simple()
     if ((await listTables(session)).join() === tables.join()) return tables
     await session`rollback`
@@ -108,7 +108,6 @@ async function readHeader(sql: Queryable, version: string): Promise<RowsHeader> 
   return { format: FORMAT, schema, version, created_at: new Date(row.now).toISOString() }
 }
 
-/** The tables of an installation that exist: earlier schemas have fewer. */
 async function listTables(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select name from pg_catalog.unnest(${TABLES}::text[]) as t (name) where pg_catalog.to_regclass(name) is not null`
@@ -116,7 +115,6 @@ async function listTables(sql: Queryable): Promise<string[]> {
   return TABLES.filter((name) => found.has(name))
 }
 
-/** The columns to write: all but generated ones. */
 export async function listColumns(sql: Queryable, table: string): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select attname as name from pg_catalog.pg_attribute
@@ -144,7 +142,7 @@ async function* readTable(sql: Queryable, table: string, columns: readonly strin
 
 interface WriteOptions {
   directory: URL
-  /** called in the transaction once every row is there; if it throws, the database stays empty */
+  /** called in the transaction once every row is inserted; if it throws, the database stays empty */
   check: (transaction: Transaction) => Promise<void>
   onRows?: (rows: number) => void
 }
@@ -175,7 +173,7 @@ export async function isEmptyDatabase(sql: Queryable): Promise<boolean> {
   return (await listTables(sql)).length === 0 && (await findSchemaVersion(sql)) === 0
 }
 
-// Drops empty tables, which a new embedded database or a failed first start leaves: the lines may be of another schema.
+// Drops empty tables of a new embedded database or a failed first start, since the lines may be of another schema.
 // @throws UsedDatabaseError if there is a row
 async function makeEmpty(sql: Transaction): Promise<void> {
   if (await isEmptyDatabase(sql)) return
@@ -191,7 +189,7 @@ async function makeEmpty(sql: Transaction): Promise<void> {
 
 interface Line {
   value: unknown
-  before: () => string // computes the SHA-256 of all lines before; to be called before the next line is taken
+  before: () => string // computes the SHA-256 of all lines before; call it before taking the next line
 }
 
 async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
@@ -216,7 +214,7 @@ function asHeader(value: unknown): RowsHeader {
   return { format, schema: schema as number, version, created_at }
 }
 
-/** Returns the numbers of rows, which the last line must confirm. */
+/** Returns the numbers of rows, which the last line must match. */
 async function insertAll(
   sql: Transaction,
   lines: AsyncGenerator<Line>,
@@ -264,13 +262,13 @@ async function insertAll(
 
 interface Page {
   table: string
-  columns: string[] // those of the lines
-  own: string[] // those of the schema, all of which are among them
+  columns: string[] // the columns in the lines
+  own: string[] // the columns in the schema, all of which are in the lines
   rows: Record<string, string | null>[]
   length: number
 }
 
-// Names come from the file, so no statement has one: the tables that were just made have their own.
+// Names come from the file, so no statement contains one: the new tables have their own names.
 async function beginTable(
   sql: Transaction,
   { table, columns }: { table?: unknown; columns?: unknown },
@@ -295,7 +293,7 @@ function asRow(values: readonly unknown[], columns: readonly string[]): Record<s
   return Object.fromEntries(columns.map((name, at) => [name, values[at] as string | null]))
 }
 
-// The database reads each text by the type of its column, and leaves out values of other columns.
+// The database reads each text by the type of its column, and drops values of other columns.
 async function insertPage(sql: Transaction, { table, own, rows }: Page): Promise<void> {
   if (rows.length === 0) return
   const result = await sql`
@@ -313,7 +311,7 @@ async function assertCounts(sql: Transaction, counts: RowCounts): Promise<void> 
   }
 }
 
-/** Whether `sql` has the last entry of every log in `from`: then it is this installation in this or a later state. */
+/** Whether `sql` has the last entry of every log in `from`, and so is the same installation in the same or a later state. */
 export async function continues(sql: Sql, from: Sql): Promise<boolean> {
   const heads = await from<{ tenant_id: string; last_id: number; hash: Uint8Array }[]>`
     select tenant_id, last_id, hash from heads where last_id > 0 order by tenant_id`
@@ -330,7 +328,7 @@ export async function continues(sql: Sql, from: Sql): Promise<boolean> {
   return heads.length > 0
 }
 
-/** Notes when a backup was taken, unless a newer one is noted; a noted time in the future is wrong, and replaced. */
+/** Notes when a backup was taken, unless a newer one is noted. Replaces a noted time in the future, which is wrong. */
 export async function noteBackup(sql: Queryable, takenAt: string): Promise<void> {
   await sql`
     update instance set backed_up_at = ${takenAt} where id = 1 and (backed_up_at is null

@@ -1,4 +1,4 @@
-/** What doctor examines of the database: rights, encryption, clock, standbys, limits, and whether it takes an entry. */
+/** What doctor examines in the database: rights, encryption, clock, standbys, limits, and whether it accepts an entry. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { NIL_UUID } from '../../core/store/audit.js'
 import { hasTable, type Queryable, type Sql } from '../../core/store/db.js'
@@ -32,7 +32,7 @@ export async function findEntryRights(sql: Queryable): Promise<EntryRights> {
   return row
 }
 
-/** The version of TLS on this connection to the database, such as `TLSv1.3`; undefined if it is not encrypted. */
+/** The version of TLS on this connection to the database, such as `TLSv1.3`; undefined without encryption. */
 export async function findEncryption(sql: Queryable): Promise<string | undefined> {
   const [row] = await sql<{ version: string | null }[]>`
     select version from pg_catalog.pg_stat_ssl where pid operator(pg_catalog.=) pg_catalog.pg_backend_pid() and ssl`
@@ -42,10 +42,10 @@ export async function findEncryption(sql: Queryable): Promise<string | undefined
 interface DatabaseClock {
   database_now: string
   newest_entry: string | null // the time of the newest audit entry of all tenants
-  ahead: string[] // the logs whose newest entry is later than a time, the latest first, by their tenants' names
+  ahead: string[] // the logs whose newest entry is later than `time`, the latest first, by their tenants' names
 }
 
-/** The time of the database's clock, and the logs that have entries later than `time`. */
+/** The time of the database's clock, and the logs with entries later than `time`. */
 export async function findClock(sql: Queryable, time: string): Promise<DatabaseClock> {
   const [row] = (await hasTable(sql, 'heads'))
     ? await sql<DatabaseClock[]>`
@@ -61,7 +61,7 @@ export async function findClock(sql: Queryable, time: string): Promise<DatabaseC
   return row
 }
 
-/** Returns `synchronous_standby_names` if commits wait for a standby and none is connected; undefined otherwise. */
+/** Returns `synchronous_standby_names` if commits wait for a standby and none is connected; otherwise undefined. */
 export async function findMissingStandby(sql: Queryable): Promise<string | undefined> {
   const [row] = await sql<{ names: string; waits: boolean; connected: number }[]>`
     select pg_catalog.current_setting('synchronous_standby_names') as names,

@@ -2,9 +2,9 @@
 import { type Queryable, type Sql, withoutLimits } from '../../core/store/db.js'
 import { GRANTED_TABLES } from '../../core/store/grants.js'
 
-/** Tables that each machine has whole: they belong to no tenant, or each server reads them each second. */
+/** Tables that each machine has completely, since they belong to no tenant or each server reads them each second. */
 const ON_EACH_MACHINE = ['store_keys', 'instance', 'schema_version', 'chain_alarms']
-/** The table that decides where the rows of a tenant are, in this and in the others. */
+/** Its placement decides on which machine the rows of a tenant are, in all spread tables. */
 const FIRST = 'tenants'
 const TABLES = [
   ...ON_EACH_MACHINE,
@@ -12,17 +12,16 @@ const TABLES = [
   ...GRANTED_TABLES.filter((name) => name !== FIRST && !ON_EACH_MACHINE.includes(name)),
 ]
 
-/** Thrown if the database cannot be spread over machines. */
 export class NoCitusError extends Error {
   override readonly name = 'NoCitusError'
 }
 
 /**
- * Spreads the tables, as their owner and while no server runs; returns those that were not spread before. May be
- * repeated: after an interruption, or after a migration that made a table.
+ * Spreads the tables, as their owner and while no server runs; returns those that were not spread before. May be repeated
+ * after an interruption, or after a migration that created a table.
  *
- * No machine can check that a name is unique on all, so that constraint of `tenants` goes; servers take turns to create
- * tenants. The rows that the tables had here stay in their files, sealed secrets among them, until these are truncated.
+ * No machine can check that a name is unique on all, so that constraint of `tenants` is dropped; servers take turns to
+ * create tenants. The rows that the tables had here, with sealed secrets, stay in their files until these are truncated.
  *
  * @throws NoCitusError
  */
@@ -38,7 +37,7 @@ export async function distributeTables(sql: Sql): Promise<string[]> {
     try {
       const tables = await spread(session)
       await session`commit`
-      // Of all, because an earlier run may have ended before this.
+      // All of them, because an earlier run may have ended before this.
       for (const table of TABLES)
         await session`select pg_catalog.truncate_local_data_after_distributing_table(${table}::regclass)`
       return tables
@@ -49,7 +48,7 @@ export async function distributeTables(sql: Sql): Promise<string[]> {
   })
 }
 
-/** Lists the tables that are not spread, in the order in which they can be. */
+/** Lists the tables that are not spread, in an order in which they can be. */
 export async function listUnspread(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select t.name from pg_catalog.unnest(${TABLES}::text[]) with ordinality as t (name, at)

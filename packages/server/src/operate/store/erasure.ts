@@ -1,12 +1,12 @@
-// What destroyed keys leave in the database's files: earlier versions of rows, in the tables until these are vacuumed
-// and in the write-ahead log until its files are removed.
+// Erases what destroyed keys leave in the database's files: earlier versions of rows, which stay in the tables until a
+// vacuum, and in the write-ahead log until its files are removed.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Queryable, type Sql, withoutLimits } from '../../core/store/db.js'
 
 const TABLES = ['keys', 'key_versions', 'store_keys']
 
-const COUNTED_MS = 2_000 // how long after a vacuum its counts may come, in milliseconds
+const COUNTED_MS = 2_000 // in milliseconds, how long after a vacuum its counts may come
 
 export interface Erasure {
   // `unchanged`: nothing was destroyed since this process's last erasure; `held`: an older session may still read
@@ -15,7 +15,7 @@ export interface Erasure {
   versions: number // how many key versions and store keys are destroyed
 }
 
-/** For a role that may not vacuum the tables: what is wrong, and what to do. */
+/** For a role that may not vacuum the tables: the fault, and what to do. */
 export const MAY_NOT_VACUUM =
   'this role may not vacuum keys, key_versions and store_keys, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
   'tables run regularly: vacuum keys, key_versions, store_keys'
@@ -24,14 +24,14 @@ export const HELD =
   'the tables may still hold what destroyed keys left, because a transaction that began before is open (pg_stat_activity, pg_prepared_xacts, ' +
   'pg_replication_slots) or another process vacuums them; it is tried again every minute'
 
-/** To be called periodically. */
+/** Call it periodically. */
 export type Erase = () => Promise<Erasure>
 
-/** The first call makes up for a crash between a destruction and its erasure. */
+/** The first call also erases after a crash between a destruction and its erasure. */
 export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
   let erased = '0 0'
   return async () => {
-    const { versions, gone } = await countDestroyed(sql) // before the work: a key destroyed meanwhile is left to the next call
+    const { versions, gone } = await countDestroyed(sql) // before the work, so that the next call erases a key that is destroyed meanwhile
     const found = `${versions} ${gone}`
     if (found === erased) return { outcome: 'unchanged', versions }
     if (!isEmbedded) {
@@ -57,13 +57,13 @@ export async function mayVacuum(sql: Queryable): Promise<boolean> {
   return row?.may ?? false
 }
 
-/** Whether the tables of keys were vacuumed, and have no earlier versions of rows since, as PostgreSQL counts. */
+/** Whether the tables of keys were vacuumed, and have no earlier versions of rows since, according to PostgreSQL's counts. */
 export async function isVacuumed(sql: Queryable): Promise<boolean> {
   const { least, dead } = await findVacuums(sql)
   return least > 0 && dead === 0
 }
 
-/** `gone`: tenants that were deleted with all their rows. */
+/** `gone`: the tenants that were deleted with all their rows. */
 async function countDestroyed(sql: Queryable): Promise<{ versions: number; gone: number }> {
   const [row] = await sql<{ versions: number }[]>`
     select (select pg_catalog.count(*) from key_versions where wrapped_kek is null)::integer
@@ -75,7 +75,7 @@ async function countDestroyed(sql: Queryable): Promise<{ versions: number; gone:
   return { ...row, ...counted }
 }
 
-// VACUUM FULL would lock the tables against every call. Bytes that this one frees are overwritten, but not at once.
+// VACUUM FULL would lock the tables against every call. The bytes that this one frees are overwritten, but not at once.
 async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   if (!(await mayVacuum(sql))) return 'not permitted'
   const before = await findVacuums(sql)
@@ -88,7 +88,7 @@ async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   return after.least > before.least && after.dead === 0 ? 'erased' : 'held'
 }
 
-/** Before PostgreSQL 15, another process counts half a second later, and never a table that was skipped as locked. */
+/** Before PostgreSQL 15, another process counts half a second later, and never counts a table that was skipped as locked. */
 async function untilCounted(sql: Queryable, least: number): Promise<{ least: number; dead: number }> {
   const until = performance.now() + COUNTED_MS
   for (;;) {
@@ -109,21 +109,21 @@ async function findVacuums(sql: Queryable): Promise<{ least: number; dead: numbe
   return row
 }
 
-// New files get the present rows, and the checkpoint removes the old ones: a plain VACUUM would leave bytes in the free
-// space of a page. Servers before migration 13 left samples of secrets in `pg_statistic`.
+// New files get the present rows, and the checkpoint removes the old files. A plain VACUUM would leave bytes in the
+// free space of a page. Servers before migration 13 left samples of secrets in `pg_statistic`.
 async function rewrite(sql: Sql): Promise<void> {
-  // Each by itself: calls run between two statements, and wait while one runs.
+  // Separately: calls run between two statements, and wait while one runs.
   await sql`vacuum full key_versions`
   await sql`vacuum full keys`
   await sql`vacuum full store_keys`
   await sql`vacuum full pg_catalog.pg_statistic`
-  // Overwrites log files that an earlier server kept for recycling, which come after the current one.
+  // Overwrites the log files after the current one, which an earlier server kept for recycling.
   while (await isLogLonger(sql)) await sql`select pg_catalog.pg_switch_wal()`
   await sql`select pg_catalog.pg_switch_wal()`
-  await sql`checkpoint` // removes all files of the log before the one that the switch began, because wal_recycle is off (database.ts)
+  await sql`checkpoint` // removes all log files before the one that the switch began, because wal_recycle is off (database.ts)
 }
 
-/** Whether the write-ahead log has files after the current one. Writes a record into that one first. */
+/** Whether the write-ahead log has files after the current one. First writes a record into that one. */
 async function isLogLonger(sql: Sql): Promise<boolean> {
   await sql`select pg_catalog.pg_logical_emit_message(false, 'eaas', 'erasure')`
   const [row] = await sql<{ found: boolean }[]>`

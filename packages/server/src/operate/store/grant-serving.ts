@@ -1,4 +1,4 @@
-// Grants a role what serving needs.
+// Grants a role the rights that serving needs.
 import type { Sql, Transaction } from '../../core/store/db.js'
 import { GRANTED_TABLES, mayUpdateColumn, RIGHTS } from '../../core/store/grants.js'
 
@@ -8,19 +8,19 @@ export class RoleError extends Error {
   override readonly name = 'RoleError'
 }
 
-/** What a role may still do after `grantServing`. */
+/** The remaining rights of a role after `grantServing`. */
 export interface Granted {
   /** the schema of the tables, quoted as in SQL */
   schema: string
   /** whether the role may still create tables in the schema, as PUBLIC may by default before PostgreSQL 15 */
   may_create: boolean
-  /** the statement that makes names in the role's sessions lead to the schema; null if its settings do */
+  /** the statement after which names in the role's sessions lead to the schema; null if they already do */
   set_path: string | null
 }
 
 /**
- * Grants a role the rights that serving needs, and revokes every other right on our tables, as their owner. With
- * `mayPurge` the role may also delete audit entries; it may never update one.
+ * Grants a role the rights that serving needs, and revokes every other right on our tables; needs their owner. With
+ * `mayPurge`, the role may also delete audit entries; it may never update one.
  *
  * @throws RoleError if the role does not exist, is a superuser, or owns the tables, or if only another owner can grant
  * a right; nothing is granted then
@@ -60,7 +60,7 @@ export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPu
   })
 }
 
-// The schemas that unqualified names lead to in a session of the role; its URL may still change them.
+// The schemas to which unqualified names lead in a session of the role, unless its URL changes them.
 async function findSearchPath(sql: Transaction, role: string): Promise<string[]> {
   const [row] = await sql<{ path: string }[]>`
     select coalesce((
@@ -112,8 +112,8 @@ async function assertServingRole(sql: Transaction, role: string): Promise<void> 
 /** `is_missing`: whether the role lacks the right that the statement grants */
 type Statement = { statement: string; is_missing: boolean }
 
-// The database quotes the names. A right that the role has already, such as usage of the schema, is not granted again:
-// the schema may belong to another owner.
+// The database quotes the names. A right that the role already has, such as usage of the schema, is not granted again,
+// because the schema may belong to another owner.
 async function findStatements(sql: Transaction, role: string, mayPurge: boolean): Promise<Statement[]> {
   const each = mayPurge ? [...RIGHTS, { table: 'audit_log', right: 'delete' }] : RIGHTS
   return sql<Statement[]>`

@@ -1,4 +1,4 @@
-/** The rows of one tenant that are moved to another database, and what is written there before the tenant arrives. */
+/** The rows of one tenant that move to another database, and the rows written there before the tenant arrives. */
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { NIL_UUID } from '../../core/store/audit.js'
 import { assertInserted, type Queryable, type Transaction } from '../../core/store/db.js'
@@ -8,12 +8,12 @@ import { listColumns } from './all-rows.js'
 
 const PAGE_ROWS = 500
 
-/** Rows that are copied as they are: no MAC covers them. */
+/** Tables whose rows are copied unchanged, since no MAC covers them. */
 export const COPIED_TABLES = ['audit_counts', 'budget_uses', 'unrecorded_calls'] as const
-/** All rows of a tenant but its log and the peppers. */
+/** All tables with rows of a tenant, except its log and the peppers. */
 const TABLES = ['tenants', 'heads', 'purge_marks', 'keys', 'key_versions', 'api_keys', ...COPIED_TABLES] as const
 
-/** Whatever tenant the rows name: another database says what is in them. */
+/** Ignores the tenant that the rows name, since it comes from another database. */
 export async function insertRows(
   sql: Queryable,
   table: string,
@@ -37,8 +37,8 @@ function asTexts(row: object): object {
 }
 
 /**
- * Copies a tenant's rows of a table to another database, in pages: all of them may be longer than a string can be. They
- * become that tenant's, whatever tenant they name: the administrator of a database can define what it answers.
+ * Copies a tenant's rows of a table to another database, in pages, since all of them may be longer than a string can be.
+ * They become that tenant's, whatever tenant they name: the administrator of a database can make it answer with any rows.
  */
 export async function copyRows(from: Transaction, to: Transaction, table: string, tenant_id: string): Promise<void> {
   const columns = (await listColumns(to, table)).filter((name) => name !== 'tenant_id')
@@ -65,12 +65,12 @@ export async function mayDelete(sql: Queryable): Promise<boolean> {
   return row?.may ?? false
 }
 
-/** Deletes what a tenant left when it was moved away, before it comes back; its log stays, and is continued. */
+/** Deletes what a tenant left when it moved away, before it comes back. Its log stays, and is continued. */
 export async function deleteLeft(sql: Transaction, tenant_id: string): Promise<void> {
   for (const table of TABLES) await sql`delete from ${sql(table)} where tenant_id = ${tenant_id}`
 }
 
-/** Replaces the peppers with which a tenant is to arrive; they are dated by the database's clock. */
+/** Replaces the peppers with which a tenant will arrive, dated by the database's clock. */
 export async function replacePeppersOf(
   sql: Transaction,
   tenant_id: string,
@@ -84,7 +84,7 @@ export async function replacePeppersOf(
   }
 }
 
-/** Whether the peppers of a tenant have been there for so many seconds. */
+/** Whether the peppers of a tenant have been there for `seconds`. */
 export async function arePeppersKnown(sql: Queryable, tenant_id: string, seconds: number): Promise<boolean> {
   const [row] = await sql<{ known: boolean | null }[]>`
     select pg_catalog.bool_and(created_at + ${seconds} * interval '1 second' <= pg_catalog.clock_timestamp()) as known
@@ -98,7 +98,7 @@ export function lockPeppersOf(sql: Transaction, tenant_id: string): Promise<Tena
     where tenant_id = ${tenant_id} order by number for update`
 }
 
-/** Until this transaction ends, no tenant arrives: an arrival locks its tenant's peppers first. */
+/** No tenant arrives until this transaction ends, since an arrival first locks its tenant's peppers. */
 export async function lockArrivals(sql: Transaction): Promise<void> {
   await sql`lock table tenant_peppers in exclusive mode`
 }
@@ -128,7 +128,6 @@ export async function deleteEntriesAfter(sql: Transaction, tenant_id: string, af
   await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${after_id}`
 }
 
-/** What a move that runs, or was interrupted, copied here of a tenant that has not arrived. */
 export type Stray = { tenant_id: string; entries: number }
 
 export async function findStray(sql: Queryable, tenant_id: string): Promise<Stray | undefined> {
@@ -139,7 +138,7 @@ export async function findStray(sql: Queryable, tenant_id: string): Promise<Stra
   return row?.is_there ? { tenant_id, entries: row.entries } : undefined
 }
 
-/** Of all tenants without a row. A query for each log: the entries of one are skipped by the index. */
+/** Of all tenants without a row. Uses a query for each log, in which the index skips the entries of one log. */
 export async function listStrays(sql: Queryable): Promise<Stray[]> {
   const copied = new Set((await listTenantPeppers(sql)).map(({ tenant_id }) => tenant_id))
   for (let after: string | undefined = NIL_UUID; after !== undefined; ) {

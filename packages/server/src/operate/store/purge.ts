@@ -1,11 +1,10 @@
-/** What a purge reads of a log, and what it deletes. */
 import type { Action } from '@eaas/protocol'
 import type { PurgeMark } from '../../core/audit/formats/chain.js'
 import { NIL_UUID } from '../../core/store/audit.js'
 import { assertInserted, exists, type Queryable, type Transaction } from '../../core/store/db.js'
 import { lastIdWithin } from '../../core/store/entry-indexes.js'
 
-/** The last entry older than a time, 0 if there is none. A row with an id below 1 stays: verification reports it. */
+/** The last entry older than a time, 0 if there is none. A row with an id below 1 stays, for verification to report. */
 export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff: string): Promise<number> {
   const [row] = await sql<{ id: number | null }[]>`
     select ${lastIdWithin(sql, tenant_id, sql`< ${cutoff}`, { isOrdered: false })} as id`
@@ -14,7 +13,7 @@ export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff
 
 export type Right = { kind: 'tenant' | 'key' | 'api key'; id: string }
 
-/** Lists rows whose last entry is not after an id, at most `limit`. Versions follow from the row of their key. */
+/** Lists at most `limit` rows whose last entry has at most this id. Versions follow from the row of their key. */
 export function listRightsThrough(
   sql: Queryable,
   { tenant_id, through_id, limit }: { tenant_id: string; through_id: number; limit: number },
@@ -33,7 +32,7 @@ export function listRightsThrough(
 
 export type KindCount = { day: string; action: Action; key_id: string; key_version: number; entries: number }
 
-/** Counts a stretch of the log as `audit_counts` does, but not by API key, in one statement. */
+/** Counts a stretch of the log in one statement, as `audit_counts` does, but not by API key. */
 export function countKinds(
   sql: Queryable,
   { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
@@ -46,7 +45,7 @@ export function countKinds(
     group by 1, 2, 3, 4`
 }
 
-/** Records in the counts how many entries a purge takes: in rows without an API key, since readers sum over these. */
+/** Records in the counts how many entries a purge deletes: in rows without an API key, since readers sum these. */
 export async function countPurged(sql: Transaction, tenant_id: string, counts: readonly KindCount[]): Promise<void> {
   await sql`
     insert into audit_counts as c (tenant_id, day, action, key_id, key_version, entries, purged)
@@ -59,7 +58,7 @@ export async function countPurged(sql: Transaction, tenant_id: string, counts: r
     on conflict (tenant_id, day, action, key_id, key_version, api_key_id) do update set purged = c.purged + excluded.purged`
 }
 
-/** Deletes the oldest entries, at most `limit`, up to and including an id; returns how many it deleted. */
+/** Deletes the oldest entries, at most `limit`, up to and including an id; returns their number. */
 export async function deleteOldest(
   sql: Queryable,
   { tenant_id, through_id, limit }: { tenant_id: string; through_id: number; limit: number },
@@ -75,7 +74,7 @@ export async function hasEntryThrough(sql: Queryable, tenant_id: string, through
   return exists(sql, sql`select 1 from audit_log where tenant_id = ${tenant_id} and id > 0 and id <= ${through_id}`)
 }
 
-/** Whether any log has an entry between two times; may overlook one in a log where times go back. */
+/** Whether any log has an entry between two times; may miss one in a log in which times go back. */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
   const rows: ReturnType<Queryable> = sql`
     select 1 from heads, lateral (

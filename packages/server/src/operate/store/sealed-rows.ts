@@ -12,15 +12,15 @@ export async function rewrapStoreKey(
   await sql`update store_keys set wrapped = ${wrapped} where number = ${number}`
 }
 
-/** Deletes the store keys before a number. The database refuses it while a secret is sealed under one. */
+/** Deletes the store keys before a number. The database refuses that while a secret is sealed under one. */
 export async function deleteStoreKeysBefore(sql: Transaction, number: number): Promise<void> {
   await sql`delete from store_keys where number < ${number}`
 }
 
 export interface SealedRow {
   tenant_id: string
-  id: string // the key; the tenant again where the row is the tenant's
-  version: number // 0 where the row has no version
+  id: string // the key; for the tenant's own row, the tenant
+  version: number // 0 if the row has no version
   sealed: Uint8Array
 }
 
@@ -35,7 +35,7 @@ export const SEALED_TABLES = [
 
 type SealedTable = (typeof SEALED_TABLES)[number]
 
-/** A page of the rows of a table whose secret is sealed under a store key before `number`, after the row `after`. */
+/** A page of a table's rows whose secret is sealed under a store key before `number`, after the row `after`. */
 export function listSealedBefore(
   sql: Queryable,
   { table, column, id, version }: SealedTable,
@@ -51,7 +51,7 @@ export function listSealedBefore(
     order by ${place} limit ${limit}`
 }
 
-/** Writes secrets that were sealed again, unless they have changed meanwhile. Returns how many were written. */
+/** Writes secrets that were sealed again, unless they have changed meanwhile; returns how many it wrote. */
 export async function writeResealed(
   sql: Queryable,
   { table, column, id, version }: SealedTable,
@@ -69,7 +69,7 @@ export async function writeResealed(
   return result.count
 }
 
-/** Where the MACs are of the rows that an audit key authenticates, apart from the tenant's own row. */
+/** Where to find the MACs of the rows that an audit key authenticates, except the tenant's own row. */
 export const MAC_TABLES = {
   keys: { table: 'keys', id: 'key_id', version: undefined },
   versions: { table: 'key_versions', id: 'key_id', version: 'version' },
@@ -78,7 +78,7 @@ export const MAC_TABLES = {
 
 export type RenewedMac = { id: string; version: number; was: Uint8Array; mac: Uint8Array }
 
-/** Replaces the MACs of a tenant's rows; returns how many. A row whose MAC has changed meanwhile is left as it is. */
+/** Replaces the MACs of a tenant's rows; returns how many. Leaves a row whose MAC has changed meanwhile. */
 export async function replaceMacs(
   sql: Transaction,
   { table, id, version }: (typeof MAC_TABLES)[keyof typeof MAC_TABLES],
@@ -121,16 +121,16 @@ export async function resealInstance(sql: Queryable, was: InstanceSecrets, next:
   return result.count === 1
 }
 
-/** The secrets of the installation's row, which are always sealed under one store key. */
+/** The secrets of the installation's row, which are all sealed under one store key. */
 export interface InstanceSecrets {
-  pepper: number // the number of the pepper; a new one is dated by the database's clock
+  pepper: number // the number of the pepper; the database's clock dates a new one
   wrapped_pepper: Uint8Array
   wrapped_former_pepper: Uint8Array | null
   wrapped_signing_key: Uint8Array
   wrapped_audit_key: Uint8Array
 }
 
-/** A page of the keys whose current version an earlier store key seals; which of them are rotated, their MACs say. */
+/** A page of the keys whose current version an earlier store key seals. Their MACs say which are rotated. */
 export function listKeysUnderEarlier(
   sql: Queryable,
   { number, after, limit }: { number: number; after: Pick<KeyRow, 'tenant_id' | 'key_id'> | undefined; limit: number },
@@ -143,7 +143,6 @@ export function listKeysUnderEarlier(
     order by k.tenant_id, k.key_id limit ${limit}`
 }
 
-/** Replaces the MACs of a mark, when the audit key was renewed. */
 export async function replaceMark(sql: Transaction, mark: PurgeMark): Promise<void> {
   await sql`
     update purge_marks set previous_mac = ${mark.previous_mac}, mac = ${mark.mac}

@@ -1,6 +1,6 @@
 /**
  * The appends that wait for one tenant's log. Each is answered within the database's deadline from its arrival, however
- * many precede it, and the queue holds no more than can be committed in that time.
+ * many are ahead of it, and the queue holds no more than can be committed in that time.
  */
 import { DATABASE_DEADLINE_MS, DatabaseDeadlineError } from '../../store/deadline.js'
 import { type AuditWriteError, auditWriteError, OverloadError } from '../append-errors.js'
@@ -8,24 +8,23 @@ import type { Append, Decided } from './tenant-log.js'
 
 /** In one statement. */
 const GROUP_ENTRIES = 512
-/** In one transaction, which all other appends wait for. */
+/** In one transaction, for which all other appends wait. */
 const GROUP_CHANGES = 16
-/** Those of a tenant, and of all, that may wait; a call of /v1/batch has 1,000 at most. */
+/** How many may wait for one tenant, and for all; a call of /v1/batch has 1,000 at most. */
 const TENANT_ENTRIES = 20_000
 const ALL_ENTRIES = 50_000
-/** An append with less time left than this, in milliseconds, is not begun. */
+/** In milliseconds; an append with less time left is not begun. */
 const WORTH_BEGINNING_MS = 200
 
 export interface Waiting {
   append: Append
   decided: Decided
-  /** what it was made on */
+  /** the version of the state on which the decision was made */
   policy_version: number
   resolve: () => void
   reject: (error: Error) => void
-  /** when its caller gets a timeout error, by `performance.now()` */
+  /** the moment, by `performance.now()`, when its caller gets a timeout error */
   until: number
-  /** whether its caller got that error */
   isGivenUp: boolean
 }
 
@@ -40,7 +39,7 @@ export class AppendQueue {
   /** `all` counts the entries that wait in all queues of the process. */
   constructor(private readonly all: { entries: number }) {}
 
-  /** @throws OverloadError, AuditWriteError, or what the last decision refused with */
+  /** @throws OverloadError, AuditWriteError, or the refusal of the last decision */
   add(append: Append): Promise<void> {
     const { length } = append.entries
     if (this.#entries + length > TENANT_ENTRIES || this.all.entries + length > ALL_ENTRIES)
@@ -55,8 +54,8 @@ export class AppendQueue {
   }
 
   /**
-   * Takes what is committed together: management changes, or plain appends, or nothing. The kind of the oldest goes
-   * first, so at most one group of the other kind overtakes a call.
+   * Takes the appends to commit together: management changes, or plain appends, or nothing. Of both kinds, that of the
+   * oldest append goes first, so at most one group of the other kind overtakes a call.
    */
   take(): readonly Waiting[] {
     const { taken, left } = splitGroup(this.#queue)
@@ -65,7 +64,7 @@ export class AppendQueue {
     return taken
   }
 
-  /** Waits for the outcome of the group until every caller of it has timed out. @throws DatabaseDeadlineError */
+  /** Waits for the outcome of the group until all its callers have timed out. @throws DatabaseDeadlineError */
   whileAwaited<T>(commit: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#abandonGroup = reject
@@ -73,14 +72,14 @@ export class AppendQueue {
     })
   }
 
-  /** Answers the group after its commit, or with what failed it: refused decisions reject, all others resolve. */
+  /** Answers the group after its commit, or with the error that failed it: refused decisions reject, all others resolve. */
   answer(error?: AuditWriteError): void {
     for (const waiting of this.#group) this.#settle(waiting, error ?? waiting.decided.refused)
     this.#group = []
   }
 
-  // Empties the array rather than drop it: what a dropped array of the old generation holds, V8 keeps until a full
-  // garbage collection. With many tenants that was each call.
+  // Empties the array instead of replacing it: V8 keeps the contents of a dropped array of the old generation until a
+  // full garbage collection. With many tenants, that would keep every call.
   #keep(left: readonly Waiting[]): void {
     this.#queue.length = 0
     for (const waiting of left) this.#queue.push(waiting)
@@ -93,7 +92,7 @@ export class AppendQueue {
     else waiting.resolve()
   }
 
-  // The group that is being committed may still be written; an append in the queue is never begun.
+  // The group in the current commit may still be written; an append in the queue is never begun.
   #giveUp(): void {
     const now = performance.now()
     const isLate = (by: number) => (waiting: Waiting) => waiting.until <= by && !waiting.isGivenUp
@@ -115,7 +114,7 @@ export class AppendQueue {
     if (until < Number.POSITIVE_INFINITY) this.#setTimer(until - now)
   }
 
-  // One timer for all. It is not restarted for each append: when it fires, it is set for the oldest one left.
+  // One timer for all, which appends do not restart: when it fires, it is set for the oldest remaining one.
   #setTimer(ms: number): void {
     this.#timer = setTimeout(() => this.#giveUp(), Math.max(0, ms)) // Node warns of a negative time
     this.#timer.unref()
@@ -127,7 +126,7 @@ export class AppendQueue {
   }
 }
 
-/** A change needs the lock of the head, and so does a call without entries, which compare-and-swap cannot carry. */
+/** A change needs the lock of the head, and so does a call without entries, since compare-and-swap needs entries. */
 export function isUnderLock({ decided }: Waiting): boolean {
   return decided.change !== undefined || decided.entries.length === 0
 }

@@ -1,6 +1,6 @@
 /**
- * The only source of the times that a server writes. Times never go back in a log: so after an entry that a wrong clock
- * dated ten days ahead, all entries of ten days would carry that time, and usage be billed in the wrong month.
+ * The only source of the times that a server writes. Times never go back in a log. So if a wrong clock dated one entry
+ * ten days ahead, all entries of the next ten days would carry that time, and usage would be billed in the wrong month.
  */
 import { uptime } from 'node:os'
 import { AuditWriteError } from '../append-errors.js'
@@ -16,15 +16,15 @@ export class WrongClockError extends AuditWriteError {
 interface ClockOptions {
   /** milliseconds since 1970 */
   now: () => number
-  /** how far clocks may differ, in milliseconds; Infinity refuses nothing */
+  /** how far clocks may differ, in milliseconds; Infinity turns the check off */
   toleranceMs: number
-  /** whether the database uses this machine's clock, as the embedded one does: there is no other one to compare */
+  /** whether the database uses this machine's clock, as the embedded one does, so there is no other clock to compare */
   isDatabaseLocal?: boolean
   /** called when the clock is found wrong, and every minute while it stays wrong */
   onWrong?: ((message: string) => void) | undefined
-  /** milliseconds, unaffected by steps of the clock; does not advance while the machine sleeps */
+  /** milliseconds; steps of the clock do not affect it; does not advance while the machine sleeps */
   steadyNow?: () => number
-  /** milliseconds since the machine was started, sleep included */
+  /** milliseconds since the start of the machine, sleep included */
   machineUptime?: () => number
 }
 
@@ -41,7 +41,7 @@ export function createClock({
   const readBoth = () => ({ time: now(), steady: steadyNow() })
   let last = { ...readBoth(), uptime: machineUptime() }
   let hasAgreed = isDatabaseLocal
-  /** the database's time when it last differed, while this clock has never agreed with it */
+  /** the database's time when the clocks last differed, until they agree for the first time */
   let theirs: { time: number; steady: number } | undefined
   const isChecked = toleranceMs !== Number.POSITIVE_INFINITY
   let aheadMs = 0
@@ -60,7 +60,7 @@ export function createClock({
     throw new WrongClockError(message)
   }
 
-  // NTP makes small steps. The uptime is read only after a leap: it distinguishes a sleep from a clock that was set.
+  // NTP makes small steps. The uptime is read only after a leap, to distinguish sleep from a clock that was set.
   function findLeap(): { leap: number; expected: number } | undefined {
     const seen = readBoth()
     const passed = seen.time - last.time
@@ -110,7 +110,7 @@ export function createClock({
     )
   }
 
-  // A database on this machine has no time of its own to agree with.
+  // A database on this machine has no clock of its own.
   function noteComparison(databaseTime: number, isRight: boolean): void {
     if (isRight) isWrong = false
     if (isDatabaseLocal) return
@@ -126,40 +126,39 @@ export function createClock({
   return {
     toleranceMs,
     /**
-     * Milliseconds since 1970. After an unexplained leap, the time before it plus what has passed since; if this clock
-     * never agreed with the database's, no later than that.
+     * Milliseconds since 1970. After an unexplained leap, the time before it plus the time that has passed since; if
+     * this clock never agreed with the database's, at most the database's time.
      */
     now(): number {
       const time = withoutLeap(now())
       return theirs ? Math.min(time, theirs.time + steadyNow() - theirs.steady) : time
     },
-    /** The later of the times with and without a leap: what has expired by either stays expired. */
+    /** The later of the times with and without a leap, so that an expiry by either holds. */
     latest(): number {
       const time = now()
       return Math.max(time, withoutLeap(time))
     },
-    /** For entries, in milliseconds since 1970; compared with the entry before them if given. @throws WrongClockError */
+    /** For entries, in milliseconds since 1970; checked against the previous entry, if given. @throws WrongClockError */
     read(previous?: { created_at: string }): number {
       const time = now()
       if (!isDatabaseLocal || !isChecked) return time
       const fault = describeLeap(findLeap()) ?? (previous && findLaterEntry(previous, time))
       return fault === undefined ? time : refuse(fault)
     },
-    /** Whether the last entry of a log is further ahead of this clock than clocks may differ. */
     isAhead: (previous: { created_at: string }): boolean => aheadOf(previous, now()) > 0,
-    /** Compares a time with the database's at the moment of storing it. @throws WrongClockError */
+    /** Compares a time with the database's at the moment of storing. @throws WrongClockError */
     assertAgreement(time: number, databaseTime: number): void {
       aheadMs = time - databaseTime
       const difference = findDifference(aheadMs)
       noteComparison(databaseTime, difference === undefined)
       if (difference !== undefined) refuse(difference)
     },
-    /** Why an entry of any tenant would be refused now, reported as a refusal; undefined if the clock is right. */
+    /** The reason why an entry of any tenant would be refused now, reported as a refusal; undefined if the clock is right. */
     async findFault(findDatabaseTime: () => Promise<number>): Promise<string | undefined> {
       if (!isChecked) return undefined
       const asked = now()
       const databaseTime = await findDatabaseTime()
-      // The database read its clock between two readings of this one: the time of its answer is no difference.
+      // The database read its clock between two readings of this one, so the time of its answer is not a difference.
       const time = Math.min(Math.max(databaseTime, asked), now())
       aheadMs = time - databaseTime
       const difference = findDifference(aheadMs)
@@ -168,9 +167,9 @@ export function createClock({
       if (fault !== undefined) report(fault)
       return fault
     },
-    /** of the database's clock, in milliseconds, when they were last compared; 0 before */
+    /** how far the database's clock was ahead at the last comparison, in milliseconds; 0 before */
     ahead: (): number => aheadMs,
-    /** when an entry was last written or refused, or `findFault` last called */
+    /** as of the last entry that was written or refused, or the last `findFault` */
     isWrong: (): boolean => isWrong,
   }
 }

@@ -1,4 +1,4 @@
-/** Writes the entries of all calls: each tenant has a log, with a queue of its own (tenant-log.ts). */
+/** Writes the entries of all calls. Each tenant has a log with a queue of its own (tenant-log.ts). */
 import type { LogAction } from '@eaas/protocol'
 import { isRolledBack, type Sql } from '../../store/db.js'
 import type { AuditKey } from '../formats/chain.js'
@@ -12,10 +12,9 @@ export type Committer = ReturnType<typeof createCommitter>
 export interface CommitterOptions {
   sql: Sql
   clock: Clock
-  /** `one` for a database that spans machines; many by default */
+  /** `one` for a database that spans machines; `many` by default */
   tenantsPerStatement?: TenantsPerStatement
   guard: Guard
-  /** called with each group after its commit, for metrics */
   observe?: ((commit: Commit) => void) | undefined
 }
 
@@ -43,12 +42,12 @@ export function createCommitter({ tenantsPerStatement = 'many', ...options }: Co
     recent,
     /**
      * Without entries, waits until the decision is known to be made on the current state. @throws AuditWriteError,
-     * OverloadError, or the reason of its refusal
+     * OverloadError, or the decision's refusal
      */
     append: (append: Append): Promise<void> => logOf(append.tenant_id).append(append),
     currentPolicyVersion: ({ tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey }): Promise<number> =>
       logOf(tenant_id).currentPolicyVersion(auditKey),
-    /** How many entries of all tenants wait to be committed. */
+    /** The number of entries of all tenants that wait to be committed. */
     waiting: (): number => all.entries,
     async drain(): Promise<void> {
       await Promise.all([...logs.values()].map((log) => log.drained()))
@@ -57,19 +56,17 @@ export function createCommitter({ tenantsPerStatement = 'many', ...options }: Co
 }
 
 /**
- * SQLSTATEs of errors that belong to one tenant or one moment: serialization and deadlock (class 40), a name taken
- * (23505), a store key that was rotated meanwhile (23503), a lock or a statement that took too long (55P03, 57014).
+ * SQLSTATEs that concern one tenant or one moment: serialization and deadlock (class 40), a name that is taken (23505),
+ * a store key that was rotated meanwhile (23503), a lock or a statement that took too long (55P03, 57014).
  */
 const PASSING = /^(?:40...|2350[35]|55P03|57014)$/
 
-/** How the last commits ended, for /health. */
 export class RecentCommits {
   /** times by `performance.now()` */
   succeededAt = Number.NEGATIVE_INFINITY
   failedAt = Number.NEGATIVE_INFINITY
-  /** by the database, with the SQLSTATE */
+  /** the last refusal by the database, with its SQLSTATE */
   refused: { at: number; code: string } | undefined
-  /** that this process committed */
   entries = 0
 
   succeeded(entries: number): void {
@@ -78,7 +75,7 @@ export class RecentCommits {
     this.refused = undefined
   }
 
-  /** An error that is not a refusal by the database, such as a deadline, does not show what is wrong. */
+  /** Keeps the code of a refusal by the database. Other errors, such as a deadline, do not show what is wrong. */
   failed(error: unknown): void {
     this.failedAt = performance.now()
     const code = (error as { code?: unknown }).code

@@ -1,24 +1,23 @@
 /**
- * Sends appends to the database, and compares the clock that dated them with the database's. Those of tenants that wait
- * at the same time go in one statement, since one for each would cost each of their calls a whole commit.
+ * Sends appends to the database, and compares the clock that dated them with the database's. Appends of tenants that
+ * wait at the same time share one statement, since separate ones would cost a whole commit for each tenant.
  */
 import { type Append, type Appended, appendEntries, appendInTransaction, appendToMany } from '../../store/append.js'
 import { isRolledBack, isSpread, type Queryable, type Sql, type Transaction } from '../../store/db.js'
 import { AuditWriteError } from '../append-errors.js'
 import type { Clock } from './clock.js'
 
-/** A longer append has a statement of its own: it gains nothing from the others, and they would wait for it. */
+/** A longer append gets a statement of its own: sharing would gain it nothing, and the others would wait for it. */
 const SHARED_ENTRIES = 64
 /** In one statement for many tenants. */
 const STATEMENT_ENTRIES = 512
-/** How long a statement waits for the one before it, in milliseconds: the connection of that one may be dead. */
+/** In milliseconds, how long a statement waits for the one before it, whose connection may be dead. */
 const MOST_WAIT_MS = 250
 
-/** Whether one statement appends for many tenants, or each for one. */
 export type TenantsPerStatement = 'many' | 'one'
 
 export interface Appends {
-  /** Waits until the next statement gathers: a group that is taken earlier would grow no more. */
+  /** Waits until the next statement gathers, since a group that is taken earlier would grow no more. */
   gathering(): Promise<void> | undefined
   /** Returns whether the head in the database was still the previous one, and not locked. @throws WrongClockError */
   append(chained: Chained): Promise<boolean>
@@ -44,7 +43,7 @@ export function createSharedAppends({ sql, clock }: { sql: Sql; clock: Clock }):
   let running: Promise<void> | undefined
   let isScheduled = false
 
-  // Runs after all that the last commit set in motion, so that it gathers the tenants that waited for that commit.
+  // Runs after everything that the last commit triggered, so that it gathers the tenants that waited for that commit.
   function schedule(): void {
     if (running || isScheduled || waiting.length === 0) return
     isScheduled = true
@@ -80,7 +79,7 @@ export function createSharedAppends({ sql, clock }: { sql: Sql; clock: Clock }):
       const written = new Set(moved)
       for (const [at, { resolve }] of taken.entries()) resolve(written.has(at))
     } catch (error) {
-      // One tenant's rows can make the whole statement fail, and then nothing is written: each is tried by itself.
+      // One tenant's rows can make the whole statement fail, which then writes nothing: so each append is tried alone.
       if (taken.length > 1 && isRolledBack(error)) {
         for (const { chained, resolve, reject } of taken) appendChained(sql, clock, chained).then(resolve, reject)
       } else {
@@ -101,7 +100,7 @@ export function createSharedAppends({ sql, clock }: { sql: Sql; clock: Clock }):
   }
 }
 
-/** Waits for work that never rejects, but not longer than this. */
+/** Waits for work that never rejects, but at most `ms`. */
 function atMost(ms: number, work: Promise<void>): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)
@@ -112,7 +111,7 @@ function atMost(ms: number, work: Promise<void>): Promise<void> {
   })
 }
 
-/** The statement itself compares the clocks: nothing is written under one that has just become wrong. */
+/** The statement itself compares the clocks, so nothing is written by one that has just become wrong. */
 async function appendChained<Store extends Queryable>(
   sql: Store,
   clock: Clock,
@@ -124,14 +123,14 @@ async function appendChained<Store extends Queryable>(
   return appended.isMoved
 }
 
-/** The transaction has locked or inserted the head. @throws AuditWriteError, WrongClockError */
+/** Call it in a transaction that has locked or inserted the head. @throws AuditWriteError, WrongClockError */
 export async function appendToLocked(sql: Transaction, clock: Clock, chained: Chained): Promise<void> {
   if (await appendChained(sql, clock, chained)) return
   throw new AuditWriteError(`the head of the audit chain of ${chained.previous.tenant_id} changed while it was locked`)
 }
 
-// If something was written, the statement has compared the clocks already: the time that it returns is slightly later
-// and must not decide again.
+// If something was written, the statement has compared the clocks already. It returns a slightly later time, which must
+// not decide again.
 function assertAgreement(clock: Clock, time: number, { isMoved, database_time }: Appended): void {
   const { toleranceMs } = clock
   const clamped = Math.min(Math.max(database_time, time - toleranceMs), time + toleranceMs)

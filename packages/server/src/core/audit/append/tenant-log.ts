@@ -1,8 +1,8 @@
 /**
  * Writes the entries of one tenant's log by group commit: while one group commits, the next one gathers. A group is
- * appended under the policy version that its decisions were made on. If that has changed, they are made again without
- * leaving the queue, on the state that this process has of the newer version or under the lock of the head: so a call
- * keeps its position however fast the tenant changes, and every process acts on what another one acknowledged.
+ * appended under the policy version on which its decisions were made. If that version has changed, they are made again
+ * without leaving the queue: on this process's state of the newer version, or under the lock of the head. So a call
+ * keeps its position however fast the tenant changes, and every process acts on changes that another one acknowledged.
  *
  * A caller's promise resolves once its entries are committed. Changes that wait together are decided one after another,
  * each on the result of the one before, and committed in one transaction.
@@ -21,12 +21,11 @@ import { AppendQueue, isUnderLock, type Waiting } from './append-queue.js'
 import type { CommitterOptions, RecentCommits } from './committer.js'
 import { type Appends, appendToLocked } from './send-appends.js'
 
-/** Concurrent reads of a tenant's policy version. */
 const READS_AT_ONCE = 8
-/** How long after a lost race groups lock the row at once, in milliseconds: another process writes this tenant too. */
+/** In milliseconds: after a lost race, another process writes this tenant too, so groups lock the row at once. */
 const SHARED_MS = 5_000
 
-/** A transaction holds it until it ends. */
+/** The lock of a head; a transaction holds it until it ends. */
 export interface HeadLock {
   sql: Transaction
   head: Head
@@ -34,7 +33,6 @@ export interface HeadLock {
   onCommit: (callback: (head: Head) => void) => void
 }
 
-/** Of the first of some entries. */
 export type EntryPosition = { entry_id: number; entry_hash: Uint8Array; created_at: string }
 
 export interface Decided {
@@ -42,26 +40,25 @@ export interface Decided {
   entries: readonly EntryDraft[]
   /** Writes rows in the transaction of the entries; returns how many of these record a change. */
   change?: ((lock: HeadLock, at: EntryPosition) => Promise<number>) | undefined
-  /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
+  /** the most `encrypt` entries of the tenant in a month (UTC); null means no limit */
   encryptQuota?: number | null | undefined
-  /** thrown to the caller, instead of anything else, once the decision is known to be made on the current state */
+  /** the only error that the caller gets, once the decision is known to be made on the current state */
   refused?: Error | undefined
 }
 
 export interface DecideOn {
   policy_version: number
-  /** held now: the state includes the changes of this transaction, and only its connection may be used */
+  /** set while the lock is held: the state includes the changes of this transaction, and only its connection may be used */
   lock?: HeadLock
-  /** how many `encrypt` entries the tenant's quota leaves */
   quotaLeft: number
 }
 
 export interface Append extends Decided {
   tenant_id: string
   auditKey: AuditKey
-  /** the policy version that the decision was made on; NaN if it is still to be made */
+  /** the policy version on which the decision was made; NaN if there is no decision yet */
   policy_version: number
-  /** Undefined if this process does not have the state of this version, which never happens under a lock. */
+  /** Undefined if this process lacks the state of this version, which never happens under a lock. */
   decide: (on: DecideOn) => Promise<Decided | undefined>
 }
 
@@ -74,7 +71,7 @@ interface Shared extends Pick<CommitterOptions, 'sql' | 'clock' | 'guard' | 'obs
 export class TenantLog {
   readonly #queue: AppendQueue
   #draining: Promise<void> | undefined
-  /** until when another process is assumed to write this tenant too, by `performance.now()` */
+  /** by `performance.now()`; until then another process is assumed to write this tenant too */
   #sharedUntil = 0
   readonly #reads = new Set<Promise<unknown>>()
   #nextRead: Promise<number> | undefined
@@ -104,7 +101,7 @@ export class TenantLog {
 
   async #drain(): Promise<void> {
     const { appends, observe, recent } = this.shared
-    await turn() // gathers what arrives in this turn of the event loop
+    await turn() // gathers the calls that arrive in this turn of the event loop
     for (;;) {
       await appends.gathering()
       const group = this.#queue.take()
@@ -130,12 +127,12 @@ export class TenantLog {
   async #commit(group: readonly Waiting[]): Promise<void> {
     this.shared.guard.assertServed(this.tenant_id)
     if (performance.now() >= this.#sharedUntil && !group.some(needsLock) && (await this.#swapHead(group))) return
-    // A change, a quota, another process that writes this tenant too, or a state that this process does not have: with
-    // compare-and-swap alone these could starve.
+    // A change, a quota, another process that writes this tenant, or a state that this process lacks: compare-and-swap
+    // alone could starve these.
     await this.#appendLocked(group)
   }
 
-  /** By compare-and-swap; returns false, without writing anything, if the group needs the lock. */
+  /** Appends by compare-and-swap; returns false, having written nothing, if the group needs the lock. */
   async #swapHead(group: readonly Waiting[]): Promise<boolean> {
     const { appends, clock, guard } = this.shared
     const head = await this.#recentHead(group)
@@ -159,7 +156,7 @@ export class TenantLog {
     return false
   }
 
-  // A tampered row fails its change, and the rollback undoes the others too: so each is tried again by itself.
+  // A tampered row fails its change, and the rollback also undoes the others, so each is tried again alone.
   async #appendLocked(group: readonly Waiting[]): Promise<void> {
     try {
       await this.#appendTogether(group)
@@ -177,7 +174,7 @@ export class TenantLog {
     }
   }
 
-  // One transaction: a crash before its commit leaves no row, entry or new head, a crash after it all of them.
+  // One transaction: after a crash the database has all rows, entries and the new head, or none of them.
   async #appendTogether(group: readonly Waiting[]): Promise<void> {
     const { sql, clock, guard } = this.shared
     const { tenant_id } = this
@@ -216,7 +213,7 @@ export class TenantLog {
     for (const callback of callbacks) callback(next)
   }
 
-  // A decision on a newer policy version shows that the known head is out of date.
+  // A decision on a newer policy version shows that the known head is outdated.
   async #recentHead(group: readonly Waiting[]): Promise<Head> {
     const { sql, guard } = this.shared
     const { tenant_id } = this
@@ -242,7 +239,7 @@ export class TenantLog {
   }
 }
 
-/** Other tenants' calls run in between if it takes long to continue the chain. */
+/** Lets other tenants' calls run in between if continuing the chain takes long. */
 function extendInStretches(head: Head, options: Parameters<typeof beginExtension>[1]) {
   const extension = beginExtension(head, options)
   const pause = createStretches()
@@ -280,7 +277,7 @@ async function isDecidedAgain(waiting: Waiting, policy_version: number): Promise
   return true
 }
 
-/** The decision depends on uncommitted changes: after a rollback it must not count as made on any version. */
+/** The new decision depends on uncommitted changes: after a rollback it must not count as made on any version. */
 async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }): Promise<void> {
   waiting.policy_version = Number.NaN
   const decided = await waiting.append.decide(on)
@@ -288,7 +285,7 @@ async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }):
   waiting.decided = decided
 }
 
-/** The count of `encrypt` entries is exact, because no other process writes while the head is locked. */
+/** The count of `encrypt` entries is exact, since no other process writes while the head is locked. */
 function createMeter(sql: Transaction, tenant_id: string, month: string) {
   let used: number | undefined
   return {
@@ -327,7 +324,7 @@ function isNotWritten(error: unknown): boolean {
   return error instanceof TamperedRowError || isRolledBack(error instanceof AuditWriteError ? error.cause : error)
 }
 
-// If the connection ended before COMMIT was sent, the transaction was rolled back; one that was given up on may commit.
+// If the connection ended before COMMIT was sent, the transaction was rolled back; after a deadline it may still commit.
 async function beginKnown<T>(sql: Sql, work: (transaction: Transaction) => Promise<T>): Promise<T> {
   let isDone = false
   try {
@@ -348,8 +345,8 @@ function auditKeyOf([first]: readonly Waiting[]): AuditKey {
 }
 
 /**
- * Extends a log without the committer: runs `work`, which may take long, in a transaction that has locked the head, and
- * followed the log to its end. It returns the head that it wrote, if any. @throws ChainAlarmError, or what it throws
+ * Extends a log without the committer. Locks the head in a transaction, follows the log to its end, and runs `work`,
+ * which may take long and returns the head that it wrote, if any. @throws ChainAlarmError, or what `work` throws
  */
 export async function extendLocked(
   { sql, committer: { guard } }: { sql: Sql; committer: { guard: Guard } },

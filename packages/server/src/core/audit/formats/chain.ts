@@ -1,4 +1,4 @@
-/** The part of chain.md that needs the audit key: the MACs of the chain, and how it is continued. */
+/** The part of chain.md that needs the audit key: the MACs of the chain, and how the chain is continued. */
 import { type KeyObject, timingSafeEqual } from 'node:crypto'
 import { type AuditEntry, type ChainedEntry, ENTRY_LABEL, genesisHash, textHash } from '@eaas/audit/formats'
 import { encodeHex, encodeUtf8 } from '@eaas/protocol'
@@ -8,35 +8,35 @@ const MAC_LABEL = encodeUtf8('eaas/audit/mac/v1')
 const HEAD_LABEL = 'eaas/audit/head/v1'
 const PURGE_MARK_LABEL = 'eaas/audit/purge-mark/v1'
 const ALARM_LABEL = 'eaas/audit/alarm/v1'
-/** Policy versions between two accepted rollbacks (chain.md 10). */
+/** The number of policy versions between two accepted rollbacks (chain.md 10). */
 const POLICY_EPOCH = 2 ** 32
 
 export interface AuditKeys {
   current: KeyObject
-  /** the earliest first, each with the last id that it holds for (chain.md 14) */
+  /** the earliest first, each with the last id for which it holds (chain.md 14) */
   former: readonly { through: number; key: KeyObject }[]
 }
 
 /** One key, or several, each from an entry on. */
 export type AuditKey = KeyObject | AuditKeys
 
-/** Of what is written now: rows, marks and alarms. */
+/** The key for everything that is written now: rows, marks and alarms. */
 export function currentKey(auditKey: AuditKey): KeyObject {
   return 'former' in auditKey ? auditKey.current : auditKey
 }
 
-/** The newest first. */
+/** Newest first. */
 export function allKeys(auditKey: AuditKey): KeyObject[] {
   return 'former' in auditKey ? [auditKey.current, ...auditKey.former.map(({ key }) => key)] : [auditKey]
 }
 
-/** The key of the entry with this id, and of a kept head that ends with it. */
+/** The key of the entry with this id, and of a kept head that ends there. */
 function keyAt(auditKey: AuditKey, id: number): KeyObject {
   const former = 'former' in auditKey ? auditKey.former.find(({ through }) => id <= through) : undefined
   return former?.key ?? currentKey(auditKey)
 }
 
-/** The first id that the current key holds for: the MAC of that entry proves all earlier ones by their hashes. */
+/** The first id for which the current key holds: the MAC of that entry proves all earlier entries by their hashes. */
 export function firstOfCurrent(auditKey: AuditKey): number {
   return 'former' in auditKey ? (auditKey.former.at(-1)?.through ?? 0) + 1 : 1
 }
@@ -56,7 +56,6 @@ export function entryMac(auditKey: AuditKey, id: number, hash: Uint8Array): Uint
   return hmac(keyAt(auditKey, id), MAC_LABEL, hash)
 }
 
-/** chain.md 5 */
 export function headMac(auditKey: AuditKey, head: Omit<Head, 'mac'>): Uint8Array {
   return headMacUnder(currentKey(auditKey), head)
 }
@@ -67,12 +66,12 @@ function headMacUnder(key: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
   return hmac(key, text)
 }
 
-/** Under the current key, because a renewal rewrites the head. */
+/** Checks under the current key, since a renewal rewrites the head. */
 export function isHeadAuthentic(auditKey: AuditKey, head: Head): boolean {
   return equalBytes(head.mac, headMac(auditKey, head))
 }
 
-/** In place of the entries that a purge deletes (chain.md 8). */
+/** Takes the place of the entries that a purge deletes (chain.md 8). */
 export interface PurgeMark {
   tenant_id: string
   purged_through: number
@@ -87,7 +86,6 @@ export interface PurgeMark {
 /** `previous_mac` of the first mark. */
 export const NO_MARK_MAC = new Uint8Array(32)
 
-/** chain.md 8 */
 export function purgeMarkMac(auditKey: AuditKey, mark: Omit<PurgeMark, 'mac'>): Uint8Array {
   const { tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac } = mark
   const text = JSON.stringify([
@@ -107,7 +105,7 @@ export function isPurgeMarkAuthentic(auditKey: AuditKey, mark: PurgeMark): boole
   return equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
 }
 
-/** The marks are in order, and none between two of them is missing. */
+/** Also checks that the marks are in order, and that none between two of them is missing. */
 export function areMarksAuthentic(auditKey: AuditKey, marks: readonly PurgeMark[]): boolean {
   return marks.every(
     (mark, at) =>
@@ -118,31 +116,29 @@ export function areMarksAuthentic(auditKey: AuditKey, marks: readonly PurgeMark[
 /** Where a chain ended when it was seen. */
 export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
 
-/** As it was kept outside the database; without time and MAC its policy version cannot be authenticated. */
+/** A head that was kept outside the database; without time and MAC, its policy version cannot be authenticated. */
 export type KeptHead = Witness &
   Partial<Pick<Head, 'created_at' | 'mac'>> & {
-    /** for an end without a MAC: the last head before it that has one */
+    /** for a kept head without a MAC: the last head before it that has one */
     sealed?: KeptHead | undefined
   }
 
-/** Under the key of its time. */
+/** Checks under the key of the head's time. */
 export function isKeptHeadAuthentic(auditKey: AuditKey, tenant_id: string, kept: KeptHead): boolean {
   const { created_at, mac } = kept
   if (created_at === undefined || mac === undefined) return false
   return equalBytes(mac, headMacUnder(keyAt(auditKey, kept.last_id), { ...kept, tenant_id, created_at }))
 }
 
-/** The head that was witnessed, and what is wrong (chain.md 10). */
 export type ChainAlarm = Witness & { tenant_id: string; reason: string; raised_at: string; mac: Uint8Array }
 
-/** chain.md 10 */
 export function alarmMac(auditKey: AuditKey, alarm: Omit<ChainAlarm, 'mac'>): Uint8Array {
   const { tenant_id, reason, last_id, hash, policy_version, raised_at } = alarm
   const text = JSON.stringify([ALARM_LABEL, tenant_id, reason, last_id, encodeHex(hash), policy_version, raised_at])
   return hmac(currentKey(auditKey), text)
 }
 
-/** After an accepted rollback: above every version that the lost entries can have had (chain.md 10). */
+/** The version after an accepted rollback: above every version that lost entries can have had (chain.md 10). */
 export function nextPolicyEpoch(policy_version: number): number {
   return (Math.floor(policy_version / POLICY_EPOCH) + 1) * POLICY_EPOCH
 }
@@ -156,14 +152,13 @@ export function genesisHead(auditKey: AuditKey, tenant_id: string, created_at: s
   return withHeadMac(auditKey, { tenant_id, last_id: 0, hash: genesisHash(tenant_id), policy_version: 1, created_at })
 }
 
-/** Chaining gives it its id and time. */
+/** An entry before the chain gives it its id and time. */
 export type EntryDraft = Omit<AuditEntry, 'tenant_id' | 'id' | 'created_at'>
 
 interface ExtendOptions {
   auditKey: AuditKey
   /** milliseconds since 1970; clamped so that time never goes back (chain.md 4) */
   now: number
-  /** the policy version after these entries; by default the head's */
   policy_version?: number
 }
 
@@ -182,14 +177,14 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
   const { tenant_id } = head
   let { last_id, hash } = head
   const entries: ChainedEntry[] = []
-  // `entryText` in parts: only the id and the metadata differ between the calls of one caller on one key.
+  // `entryText` in parts: between the calls of one caller on one key, only the id and the metadata differ.
   const before = `${JSON.stringify([ENTRY_LABEL, tenant_id]).slice(0, -1)},`
   const end = `,${JSON.stringify(created_at)}]`
   let middle = ''
   let after = ''
   let last: EntryDraft | undefined
   return {
-    // Field by field, because spreading the draft costs more than hashing it.
+    // Field by field, since spreading the draft costs more than hashing it.
     add(draft: EntryDraft): ChainedEntry {
       const { action, key_id, key_version, actor, ip_address, metadata } = draft
       const isAlike =

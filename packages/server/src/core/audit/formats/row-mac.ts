@@ -9,7 +9,7 @@ import { equalBytes } from './chain.js'
 
 type WithoutMac<Row> = Omit<Row, 'mac'>
 
-// A MAC covers whether there is a sealed secret (row-mac.md 1): the seal, bound to its row, changes with the store key.
+// A MAC covers only whether there is a sealed secret (row-mac.md 1): the seal, bound to its row, changes with the store key.
 function isPresent(sealed: Uint8Array | null): true | null {
   return sealed === null ? null : true
 }
@@ -61,7 +61,7 @@ export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>)
   ])
 }
 
-/** Without `last_used_at`, and the number of the pepper, which the digest implies. */
+/** Leaves out `last_used_at`, and the number of the pepper, which the digest implies. */
 export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'last_used_at' | 'pepper'>): Uint8Array {
   return rowMac(rowKey, 'api_keys', [
     row.tenant_id,
@@ -83,7 +83,7 @@ export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'l
 type Mac<Row> = (rowKey: KeyObject, row: Row) => Uint8Array
 
 /**
- * Gives the row's bytes memory of their own: the driver puts them in Node's pool, of which a kept row would keep 8 KiB.
+ * Gives the row's bytes memory of their own: the driver puts them into Node's pool, and a kept row would keep 8 KiB of it.
  * @throws TamperedRowError if its MAC is not the server's
  */
 export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
@@ -103,7 +103,7 @@ export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
   return row
 }
 
-/** A row that was hidden meanwhile must not reappear unchanged. @throws TamperedRowError if the row did not exist */
+/** A row that was hidden during the change must not reappear unchanged. @throws TamperedRowError if there was no row */
 export function assertWritten(written: boolean, { tenant_id }: { tenant_id: string }): void {
   if (!written) throw new TamperedRowError(`a row of tenant ${tenant_id} was deleted outside the server`)
 }
@@ -122,7 +122,6 @@ export function withMac<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & 
   return { ...row, mac: mac(rowKey, row) }
 }
 
-/** What an error calls the row of each MAC. */
 const ROWS: ReadonlyMap<unknown, string> = new Map<unknown, string>([
   [tenantMac, 'the row'],
   [keyMac, 'the row of a key'],

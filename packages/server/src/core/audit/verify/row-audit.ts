@@ -1,6 +1,6 @@
 /**
  * Compares the rows that grant rights with the log: the entry whose id a row carries must be the last one that changed
- * the row. One with a valid MAC but an older entry id was restored from a backup.
+ * the row. A row with a valid MAC but an older entry id was restored from a backup.
  */
 import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
@@ -15,11 +15,11 @@ import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.
 
 interface RowFault {
   fault: 'row_forged' | 'row_missing' | 'row_replaced'
-  /** that should have written the row; Infinity if there is none: a forged row's own entry id is not believed */
+  /** the entry that should have written the row; Infinity if there is none, as a forged row's own entry id is not trusted */
   entry_id: number
 }
 
-/** By the name of each row that grants rights (`rowsWrittenBy`), the last entry that wrote it. */
+/** The last entry that wrote each row that grants rights, by the name of the row (`rowsWrittenBy`). */
 export type WrittenBy = ReadonlyMap<string, number>
 
 export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys) {
@@ -27,16 +27,16 @@ export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys) {
   let purged = 0
 
   return {
-    /** To be called for each entry, in order. */
+    /** Call it for each entry, in order. */
     note(entry: ChainedEntry): void {
       if (entry.action === 'audit.purge') purged = Number(readMetadata(entry).purged_through ?? 0)
       for (const name of rowsWrittenBy(entry)) written.set(name, entry.id)
     },
-    /** The last entry that the purges took, by the last `audit.purge` entry; 0 if there is none. */
+    /** The last entry that purges deleted, according to the last `audit.purge` entry; 0 if there is none. */
     purgedThrough: (): number => purged,
     /**
-     * Of several faults, the one whose entry comes first (chain.md 9). A version whose entry was purged needs only its
-     * MAC, and the status that the row of its key demands.
+     * Of several faults, returns the one whose entry comes first (chain.md 9). A version whose entry was purged needs
+     * only a valid MAC, and the status that the row of its key requires.
      */
     findFault(rows: RightsRows, purged_through: number): RowFault | undefined {
       const present = nameRows(rows, rowKey, storeKeys)
@@ -77,7 +77,7 @@ export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys) {
   }
 }
 
-/** By the row of its key; undefined if the key has no such version (chain.md 9). */
+/** The status by the row of its key; undefined if the key has no such version (chain.md 9). */
 export function versionStatus(
   { status, current_version, destroyed_through }: Pick<KeyRow, 'status' | 'current_version' | 'destroyed_through'>,
   version: number,
@@ -87,7 +87,7 @@ export function versionStatus(
   return version === current_version ? 'active' : 'retired'
 }
 
-/** One array for all entries that change nothing, which are most. */
+/** One array for all entries that change nothing, which most entries are. */
 const NO_ROWS: readonly string[] = []
 
 /** `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`: the rows whose change an entry records. */
@@ -113,7 +113,7 @@ function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
     case 'key.restate':
       return [key]
     case 'api_key.create':
-      // The first entry of a tenant creates the tenant's row too.
+      // The first entry of a tenant also creates the tenant's row.
       return id === 1 ? [apiKeyName(entry), 'tenant'] : [apiKeyName(entry)]
     case 'api_key.update':
     case 'api_key.revoke':
@@ -127,7 +127,7 @@ function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
   }
 }
 
-/** Versions are not restated by a purge: their state follows from the row of their key. */
+/** A purge does not restate versions, since their state follows from the row of their key. */
 function isVersion(name: string): boolean {
   return name.startsWith('key ') && name.includes(' version ')
 }
@@ -136,7 +136,6 @@ function apiKeyName(entry: ChainedEntry): string {
   return `api key ${readMetadata(entry).api_key_id}`
 }
 
-/** Of each row that a purge restates. */
 export function writersOf({ tenant, keys, apiKeys }: RightsRows): WrittenBy {
   return new Map([
     ...(tenant ? [['tenant', tenant.entry_id] as const] : []),
@@ -147,7 +146,7 @@ export function writersOf({ tenant, keys, apiKeys }: RightsRows): WrittenBy {
 
 type NamedRow = { entry_id: number; isAuthentic: boolean }
 
-// A row is as the server wrote it if its MAC is right and the secret in it opens in its place.
+// A row is as the server wrote it if its MAC is right and its sealed secret opens for this row.
 function nameRows(
   { tenant, keys, versions, apiKeys }: RightsRows,
   rowKey: KeyObject,
@@ -182,7 +181,7 @@ function nameRows(
   return named
 }
 
-/** Read at most: beyond that, loading all rows in use again is faster. */
+/** The most entries to read: beyond that, loading all rows in use again is faster. */
 const MOST_ENTRIES = 512
 
 /**
@@ -201,7 +200,7 @@ export async function findRowsWritten(
   const hash = stretch.reduce(entryHash, known.hash)
   if (!equalBytes(hash, head.hash)) return undefined
   const changes = stretch.filter((entry) => entry.action === 'audit.purge' || rowsWrittenBy(entry).length > 0)
-  // A renewal of the audit key (chain.md 14) and actions of a newer release raise the version too: any row may differ.
+  // A renewal of the audit key (chain.md 14) and actions of newer releases also raise the version: any row may differ.
   if (changes.length !== head.policy_version - known.policy_version) return undefined
   const names = new Set(changes.flatMap(rowsWrittenBy))
   const idsOf = (kind: string) => {

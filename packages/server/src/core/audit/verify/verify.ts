@@ -1,7 +1,7 @@
 /**
  * Verifies a chain in the database, from its beginning or the last purge to the head at the start of the verification,
- * and the rows that grant rights. Reads in pages, so memory stays flat and other calls run meanwhile; a server does it in
- * a thread with connections of its own.
+ * and the rows that grant rights. Reads in pages, so that memory stays flat and other calls run in between. A server
+ * verifies in a thread with connections of its own.
  */
 import {
   type ChainedEntry,
@@ -37,11 +37,11 @@ import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS 
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
 /**
- * Read at a time: a query costs as much as dozens of entries. Reading ahead would be a third faster, but would occupy
- * the database's and the server's processor at once.
+ * How many are read at a time: a query costs as much as dozens of entries. Reading ahead would be a third faster, but
+ * would use a processor of the database and one of the server at once.
  */
 const PAGE_ENTRIES = 250
-/** Entries computed between two turns of the event loop: an eighth of a millisecond of work. */
+/** How many are computed between two turns of the event loop: an eighth of a millisecond of work. */
 const TURN_ENTRIES = 25
 const PROGRESS_ENTRIES = 10_000
 
@@ -71,42 +71,39 @@ export type Fault =
 export interface VerifyOptions {
   tenant_id: string
   auditKey: AuditKey
-  /** for the secrets in the rows */
+  /** to open the secrets in the rows */
   storeKeys: StoreKeys
-  /** a statement that was signed earlier and must still hold */
   checkpoint?: Checkpoint | undefined
-  /** the head that an alarm witnessed, which the log must contain too */
+  /** the head that an alarm witnessed, which the log must also contain */
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
-  /** an entry that the log must have: the installation's log names it */
+  /** an entry that the log must have, since the installation's log names it */
   named?: NamedEntry | undefined
-  /** verify up to the last entry that exists, whatever the head is; used before that is made again */
+  /** verify up to the last entry that exists, whatever the head; for use before the head is made again */
   isHeadIgnored?: boolean | undefined
   /** only the entries after this id; the entry with the id is trusted */
   after_id?: number | undefined
   through_id?: number | undefined
-  /** the entries whose hashes `onValid` gets */
   noted?: NotedEntries | undefined
-  /** called from time to time with the count of verified entries */
   onProgress?: ((entries: number) => void) | undefined
   onValid?: ((valid: ValidLog) => void) | undefined
   /** ends the verification between two pages */
   signal?: AbortSignal | undefined
 }
 
-/** The entry with the id, and each whose distance from the newest mark is a multiple of `every`. */
+/** The entry with the id, and each entry whose distance from the newest mark is a multiple of `every`. */
 export type NotedEntries = { id: number; every: number }
 
 export interface ValidLog {
   last_id: number
-  /** of that entry, as is the time */
+  /** of the entry `last_id`, as is the time */
   hash: Uint8Array
   created_at: string
-  /** the hashes of the entries that were to be noted, by their ids: computed, so that they lead to `hash` */
+  /** the hashes of the entries to note, by their ids; computed, so that they lead to `hash` */
   noted: ReadonlyMap<number, Uint8Array>
   writtenBy: WrittenBy
-  /** which tenants the log says there must be; none unless it is the installation's */
+  /** the tenants that must exist according to the log; none unless it is the installation's log */
   recorded: RecordedTenants
-  /** a key or API key that, by the log, can still be used; undefined if there is none */
+  /** a key or API key that is still usable according to the log; undefined if there is none */
   usable: string | undefined
 }
 
@@ -114,14 +111,14 @@ type Position = Pick<ChainedEntry, 'id' | 'hash' | 'created_at'>
 
 /**
  * Verifies a tenant's log (chain.md 9). @throws the signal's reason once it is aborted, WrongFormatError if the session
- * does not read rows as they were written
+ * may not read rows as they were written
  */
 export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const current = currentKey(options.auditKey)
   const answer = await verify(sql, options)
   if (answer.valid) return answer
   await followAuditKey(sql, options.auditKey)
-  if (currentKey(options.auditKey) !== current) return verifyLog(sql, options) // it was renewed meanwhile
+  if (currentKey(options.auditKey) !== current) return verifyLog(sql, options) // renewed during the verification
   await assertFormats(sql)
   return answer
 }
@@ -132,7 +129,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   const { checkpoint: kept, witnessed, named, isHeadIgnored = false } = options
   let compared = false
   const areMarksGood = areMarksAuthentic(options.auditKey, evidence.marks)
-  // Forged marks are ignored: without a mark, the entries from the first one on are missing.
+  // Forged marks are ignored: without a mark, the entries from the first one on count as missing.
   const mark = areMarksGood ? evidence.marks.at(-1) : undefined
   let position: Position = mark
     ? { id: mark.purged_through, hash: mark.hash, created_at: '' }
@@ -159,9 +156,9 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   if (!areMarksGood) return answer('mark_forged')
   const isHeadGood =
     head !== undefined && !isHeadIgnored && !evidence.hasSeveralHeads && isHeadAuthentic(options.auditKey, head)
-  // Where the log ends is taken from its last entry if the head is forged.
+  // If the head is forged, the last entry says where the log ends.
   const end = isHeadGood ? head.last_id : evidence.last_id
-  // Entries from before a new key are proven only by the first MAC under that key (chain.md 14).
+  // Only the first MAC under a new key proves the entries before it (chain.md 14).
   const through_id = Math.min(Math.max(options.through_id ?? end, firstOfCurrent(options.auditKey)), end)
 
   if (options.after_id !== undefined && options.after_id > position.id) {
@@ -181,7 +178,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   while (position.id < through_id) {
     options.signal?.throwIfAborted()
     const read = await readChain(sql, { ...options, after_id: position.id, through_id, limit: PAGE_ENTRIES + 1 })
-    // The additional entry is taken only if it repeats the last one: the next page would begin after it.
+    // The additional entry is kept only if it repeats the last id: the next page would begin after it.
     const page = read.slice(0, read[PAGE_ENTRIES]?.id === read[PAGE_ENTRIES - 1]?.id ? undefined : PAGE_ENTRIES)
     if (page[0]?.id !== position.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, position.id))) {
       return verify(sql, options) // a purge deleted what was being read: begin again from its mark
@@ -217,7 +214,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0, named?.id ?? 0) > end) return answer('behind_checkpoint')
   const unfinished = history.end()
   if (unfinished) return answer(unfinished, position.id)
-  if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries
+  if (options.after_id !== undefined) return answer() // marks and rows can only be compared with the whole log
   if (purged_through !== rows.purgedThrough()) {
     return answer('mark_mismatch', Math.min(purged_through, rows.purgedThrough()) + 1)
   }
@@ -256,8 +253,8 @@ function findFault(last: Position, entry: ChainedEntry, auditKey: AuditKey): Fau
 }
 
 /**
- * The first entry beyond the head, if there is one; genuine if the server wrote one of those there to follow the entry
- * before it: then an older head was restored.
+ * The first entry beyond the head, if there is one. `isGenuine` if the server wrote one of the entries there as the
+ * successor of the entry before: then an older head was restored.
  */
 export async function findBeyond(
   sql: Queryable,
@@ -287,7 +284,7 @@ export interface ThreadDatabase {
   searchPath: string | undefined
 }
 
-/** `VerifyOptions` without functions and signal, which a message can't carry. */
+/** `VerifyOptions` without functions and signal, which messages between threads can't carry. */
 export type ThreadTask = Omit<VerifyOptions, 'onProgress' | 'onValid' | 'signal'>
 
 export type ThreadNote = { entries: number } | { valid: ValidLog }
@@ -296,7 +293,6 @@ export type VerifyLog = (options: Omit<VerifyOptions, 'storeKeys'>) => Promise<w
 
 export interface Verifier {
   verify: (options: VerifyOptions) => Promise<wire.Verification>
-  /** Ends the thread; running verifications fail. */
   close(): Promise<void>
 }
 
@@ -318,7 +314,7 @@ export function createVerificationThread(database: ThreadDatabase, program: URL)
   }
 }
 
-/** For work that may rely only on a log that is wholly valid. @throws the signal's reason once it is aborted */
+/** For work that relies on a wholly valid log. @throws the signal's reason once it is aborted */
 export async function readValidLog(
   { verifyLog }: { verifyLog: VerifyLog },
   { tenant: { tenant_id }, auditKey }: { tenant: { tenant_id: string }; auditKey: AuditKey },

@@ -1,6 +1,6 @@
 /**
- * Bounds a JSON body as its bytes arrive, before it is parsed: its depth and its number of values. Counts its members,
- * of which the parser keeps the last of those with one name.
+ * Bounds the depth and the number of values of a JSON body while its bytes arrive, before it is parsed. Also counts its
+ * members, since the parser keeps only the last of several with one name.
  */
 import { Refusal } from '../../runner/refusal.js'
 
@@ -13,22 +13,20 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 const COLON = 0x3a
 const BACKSLASH = 0x5c
-/** Bytes of a string that are checked one by one before its end is searched: in shorter strings a search costs more. */
+/** The first bytes of a string are checked one by one: only in longer strings does a search for the end cost less. */
 const STRING_BYTES = 16
 /** Brackets with the bit set that distinguishes `[` from `{` and `]` from `}`. */
 const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
 
 export interface StructureCount {
-  /** Counts the next bytes of the body. @throws Refusal E_MALFORMED_REQUEST */
   add(bytes: Uint8Array): void
-  /** How many members its objects were written with. */
   members(): number
 }
 
-/** Called for each bracket outside of strings, with its index in the current bytes and the depth, itself included. */
+/** Called for each bracket outside of strings, with its index in the current bytes and its depth, from 1. */
 type OnBracket = (byte: number, at: number, depth: number) => void
 
-/** Creates the counter of one body. A body that is not JSON is counted as far as possible; the parser refuses it. */
+/** Creates the counter of one body. Counts a body that is not JSON as far as possible; the parser refuses it. */
 export function createStructureCount(onBracket?: OnBracket): StructureCount {
   let depth = 0
   let values = 1
@@ -51,7 +49,7 @@ export function createStructureCount(onBracket?: OnBracket): StructureCount {
     }
   }
 
-  /** Skips to the next quote, or to the end. `from` must follow a plain byte. */
+  /** Skips to the next quote, or to the end. The byte before `from` must be a plain one. */
   function skipString(bytes: Uint8Array, from: number): number {
     const quote = bytes.indexOf(QUOTE, from)
     const end = quote < 0 ? bytes.length : quote

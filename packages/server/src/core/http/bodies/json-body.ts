@@ -21,13 +21,12 @@ import { Refusal } from '../../runner/refusal.js'
 import { createStructureCount, type StructureCount } from './body-bounds.js'
 
 const WHOLE_BYTES = 131_072 // a longer body takes turns with other calls
-/** A body that may be longer, a batch, is parsed in parts of at most this many bytes: what a single call may send. */
+/** A body that may be longer, such as a batch, is parsed in parts of at most this many bytes: the limit of a single call. */
 const PART_BYTES = MAX_BODY_BYTES
 
 /** A Content-Encoding that changes nothing. */
 const IDENTITY = /^(?:identity)?$/i
 
-/** Makes JSON the only body that is read. */
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JSON_MEDIA_TYPE, async (request: FastifyRequest, payload: IncomingMessage) => {
@@ -37,7 +36,7 @@ export function readJsonBodies(app: FastifyInstance): void {
     const { holding, routeOptions } = request
     return (await readBody(payload, { limit: routeOptions.bodyLimit, holding })).parse()
   })
-  // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without fields.
+  // The media type of an empty body is ignored, because clients send empty bodies in chunks, or as a form without fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
     if (payload.errored) return done(payload.errored)
     payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body)))
@@ -46,7 +45,7 @@ export function readJsonBodies(app: FastifyInstance): void {
   })
 }
 
-/** Parses bytes whose structure was counted; none are undefined. @throws Refusal E_MALFORMED_REQUEST */
+/** Parses bytes whose structure was counted; returns undefined for none. @throws Refusal E_MALFORMED_REQUEST */
 function parseCounted(body: Uint8Array): unknown {
   if (body.length === 0) return undefined
   try {
@@ -57,8 +56,8 @@ function parseCounted(body: Uint8Array): unknown {
 }
 
 /**
- * Reads a body only for the log: `body` is undefined if it is not JSON, too large, or does not arrive. `replay` returns
- * the bytes for a call that continues after all, and throws if they were not read to the end.
+ * Reads a body for the log only: `body` is undefined if it is not JSON, too large, or does not arrive. `replay` returns
+ * the bytes in case the call continues after all, and throws if they were not read to the end.
  */
 export async function peekBody(
   payload: IncomingMessage,
@@ -87,7 +86,7 @@ function parseIfJson(read: Body): unknown {
 
 interface Bounds {
   limit: number // most bytes of the body
-  holding: Holding | null // null for a call that was not admitted, whose body is not read
+  holding: Holding | null // null for a call that was not admitted, whose body is never read
 }
 
 interface Body {
@@ -96,8 +95,8 @@ interface Body {
 }
 
 /**
- * Reads a body, and gives up as soon as it is too large or has too many values or pieces; the rest is dropped as it
- * arrives. A long body is read one chunk per turn, and parsed in parts if its limit is higher than that of a part.
+ * Reads a body. Gives up as soon as the body is too large or has too many values or pieces, and drops the rest as it
+ * arrives. Reads a long body one chunk per turn, and parses it in parts if its limit is higher than that of a part.
  */
 function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise<Body> {
   return new Promise((resolve, reject) => {
@@ -145,7 +144,7 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
     }
     const finish = () => resolve({ bytes, parse })
     try {
-      hold(Number(payload.headers?.['content-length'] ?? 0)) // before it is sent: an admitted body arrives whole
+      hold(Number(payload.headers?.['content-length'] ?? 0)) // before it arrives, so that the whole body of an admitted call has room
     } catch (error) {
       return reject(error)
     }
@@ -164,9 +163,9 @@ const OPENING_BRACKET = 0x5b
 const ITEM_DEPTH = 3
 
 /**
- * Parses a long body item by item as it arrives, so that no call waits until all of it is parsed. Items are the objects
- * in arrays that are members of the body, such as the operations of a batch. Each is taken out, and replaced by an
- * object with its number: items and remainder are JSON if and only if the body is. None is longer than `partBytes`.
+ * Parses a long body item by item as it arrives, so that no call waits until all of it is parsed. Items are the objects in
+ * arrays that are members of the body, such as the operations of a batch. Each is taken out, and an object with its number
+ * takes its place. So items and remainder are JSON if and only if the body is. No item is longer than `partBytes`.
  */
 export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partBytes: number) {
   const items: unknown[] = []

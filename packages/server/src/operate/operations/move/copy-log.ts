@@ -1,4 +1,4 @@
-/** Copies the log of a tenant to another installation: each entry is verified on the way. */
+/** Copies the log of a tenant to another installation, and verifies each entry on the way. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { counted } from '@eaas/protocol'
@@ -18,36 +18,33 @@ import { listMarks } from '../../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../../core/store/tampered-row.js'
 import { insertRows } from '../../store/moved-rows.js'
 
-/** Entries of one statement, between which other calls run. */
+/** In one statement; between two, other calls run. */
 const STRETCH_ENTRIES = 500
-/** While the tenant is served, each stretch is followed by a pause of this many times its own time. */
+/** While the tenant is served, a pause of this many times its own duration follows each stretch. */
 const PAUSES = 3
-/** The tenant is closed once this few entries are left to copy, or after some rounds if they do not get fewer. */
+/** Once this few entries are left, or after some rounds if their number does not fall, the tenant is closed. */
 const TAIL_ENTRIES = 1_000
 const MOST_ROUNDS = 10
 
-/** The installations between which a tenant is moved; both with their secrets. */
+/** The installations between which a tenant moves, with their secrets. */
 export type Move = { from: Services; to: Services; tenant_id: string }
 
 export interface MoveOptions {
-  /** where clients find the tenant from then on; they are told in the refusal of their calls */
+  /** where clients find the tenant afterwards; the refusals of their calls state it */
   address?: string | undefined
   /** how long processes may take to read a pepper, in seconds */
   learnSeconds?: number
-  /** called with the step that begins */
   onStep?: ((step: string) => void) | undefined
-  /** called with how many entries were copied */
   onProgress?: ((state: string) => void) | undefined
-  /** called before the tenant is closed, or at once if it is: from then on, only the end of the move serves it again */
+  /** called before the tenant is closed, or at once if it is; from then on, only the end of the move serves it again */
   onClosing?: (() => void) | undefined
 }
 
-/** An entry of the log by its id and hash. */
 export type Position = { id: number; hash: Uint8Array }
 
 export type Reading = { on: Queryable; auditKey: AuditKey }
 
-/** Where the entries begin that no purge has taken. @throws TamperedRowError */
+/** The position before the first entry that is not purged. @throws TamperedRowError */
 export async function findStart(
   { tenant_id }: Move,
   on: Queryable,
@@ -81,7 +78,7 @@ export async function copyWhileServed(move: Move, { onStep, onProgress }: MoveOp
   return at
 }
 
-/** The last entry that is there already, or was there before. @throws Refusal E_STATE if the entries there are not the log's */
+/** The last entry that the target has or had. @throws Refusal E_STATE if its entries are not the log's */
 export async function findCopied(move: Move, { on, auditKey }: Reading): Promise<Position> {
   const { to, tenant_id } = move
   const through_id = await findLastId(to.sql, tenant_id)
@@ -116,7 +113,7 @@ export async function copyEntries(
     if (entries[0]?.id !== at.id + 1) {
       const start = await findStart(move, on, auditKey)
       if (start.id > at.id) {
-        at = start // a purge took the entries meanwhile
+        at = start // a purge deleted the entries meanwhile
         continue
       }
     }
@@ -128,7 +125,7 @@ export async function copyEntries(
   return at
 }
 
-/** Follows entries by hashes and MACs that are computed here. @throws Refusal E_STATE */
+/** Follows entries by hashes and MACs that it computes. @throws Refusal E_STATE */
 export function follow(
   from: Position,
   entries: readonly ChainedEntry[],

@@ -57,14 +57,14 @@ import {
   signMove,
 } from './write-arrival.js'
 
-/** Between two checks whether processes have read the peppers, in milliseconds. */
+/** In milliseconds, between two checks whether processes have read the peppers. */
 const LOOK_MS = 500
 
 const NEEDS_OWNER = 'the file of the other database must name the role that owns the tables there'
 
 /**
- * Moves a tenant, or continues a move that was interrupted. Returns for how long calls were refused, also before an
- * interruption, in milliseconds: 0 if the move had ended before.
+ * Moves a tenant, or continues an interrupted move. Returns for how many milliseconds calls were refused, those before
+ * an interruption included; 0 if the move had already ended.
  *
  * @throws Refusal E_STATE, E_NOT_FOUND, E_NAME_TAKEN; TamperedRowError, ChainAlarmError
  */
@@ -94,7 +94,7 @@ export async function moveTenant(move: Move, options: MoveOptions = {}): Promise
   return switchOver(move, { ...options, peppers, copied })
 }
 
-/** Undoes a move unless the tenant has arrived: deletes what was copied, and serves the tenant here again. @throws Refusal E_STATE */
+/** Undoes a move of a tenant that has not arrived: deletes the copies, and serves the tenant here again. @throws Refusal E_STATE */
 export async function undoMove(move: Move, { onClosing }: Pick<MoveOptions, 'onClosing'> = {}): Promise<void> {
   const { from, to, tenant_id } = move
   await assertMayDelete(to.sql, NEEDS_OWNER)
@@ -108,7 +108,7 @@ export async function undoMove(move: Move, { onClosing }: Pick<MoveOptions, 'onC
     if (tenant.status === 'moving') onClosing?.()
     await withoutDeadlines(to.sql).begin(async (there) => {
       await withoutTimeouts(there)
-      // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
+      // This waits for a transaction in which the tenant arrives. Without the peppers, no later one can commit.
       await lockPeppersOf(there, tenant_id)
       if (await findArrival(move, { on: there, head, auditKey })) throw arrived(tenant)
       // A purge or a restored backup may hide that it arrived.
@@ -124,7 +124,7 @@ export async function undoMove(move: Move, { onClosing }: Pick<MoveOptions, 'onC
 }
 
 /**
- * Serves a tenant that is `moving` here again, without its target, which is lost: only the operator can know that it
+ * Serves a tenant that is `moving` here again, because its target is lost. Only the operator can know that the target
  * never served the tenant, and never will. Both logs record that. @throws Refusal E_STATE
  */
 export async function undoWithoutTarget({ from, tenant_id }: Pick<Move, 'from' | 'tenant_id'>): Promise<void> {
@@ -174,8 +174,8 @@ function arrived({ name }: TenantRow): Refusal {
 }
 
 /**
- * Refuses a target that is this installation, or not the one to which the tenant is being moved or was. Returns the
- * entry that says which. @throws Refusal E_STATE
+ * Refuses a target that is this installation, or not the one of this move. Returns the entry that names the target.
+ * @throws Refusal E_STATE
  */
 async function assertTarget(
   { from, to, tenant_id }: Move,
@@ -193,7 +193,7 @@ async function assertTarget(
   throw new Refusal('E_STATE', `tenant ${name} ${is} moved to another installation, with the public key ${told}${todo}`)
 }
 
-/** Refuses to call a tenant moved that the target has lost since. @throws Refusal E_STATE */
+/** Checks that the target still has the tenant, before the tenant is called moved. @throws Refusal E_STATE */
 async function assertThere({ from, to, tenant_id }: Move, { name }: TenantRow): Promise<void> {
   const [left, head] = [await findHead(from.sql, tenant_id), await findHead(to.sql, tenant_id)]
   if (left && head && head.last_id > left.last_id && (await findTenant(to.sql, tenant_id))) return
@@ -203,14 +203,14 @@ async function assertThere({ from, to, tenant_id }: Move, { name }: TenantRow): 
   )
 }
 
-/** Returns whether the tenant has arrived, so that the move need only be ended. @throws Refusal E_STATE, E_NAME_TAKEN */
+/** Returns whether the tenant has arrived, so that only the end of the move is left. @throws Refusal E_STATE, E_NAME_TAKEN */
 async function assertMovable(move: Move, tenant: TenantRow): Promise<boolean> {
   const { from, to, tenant_id } = move
   const { name, status } = tenant
   if (status !== 'active' && status !== 'moving')
     throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
   await signMove(move, from.sql)
-  const copied_id = await findLastId(to.sql, tenant_id) // before the head, which another command may be copying up to
+  const copied_id = await findLastId(to.sql, tenant_id) // before the head, up to which another command may be copying
   const head = await findHead(from.sql, tenant_id)
   if (!head) throw new Refusal('E_STATE', `the head of the log of tenant ${name} is missing: see eaas doctor`)
   const { auditKey } = await getState(move)
@@ -218,13 +218,13 @@ async function assertMovable(move: Move, tenant: TenantRow): Promise<boolean> {
   await findLeft(move, to.sql, { tenant, head })
   if (copied_id > head.last_id) throw notTheLog()
   await assertNameIsFree(move, to.sql, name)
-  // An alarm there would keep the tenant from arriving once it is closed, or from being served.
+  // Once the tenant is closed, an alarm there would keep it from arriving or from being served.
   await assertNoAlarm(move, to.sql)
   await assertClock(move, head)
   return false
 }
 
-/** @throws Refusal E_STATE if no entry could be written there, where the log continues by this machine's clock */
+/** @throws Refusal E_STATE if the target, where the log continues by this machine's clock, could not write an entry */
 async function assertClock({ to: { sql, committer, databaseNow } }: Move, head: Head): Promise<void> {
   const { clock } = committer
   const fault = await clock.findFault(() => databaseNow(sql))
@@ -235,7 +235,6 @@ async function assertClock({ to: { sql, committer, databaseNow } }: Move, head: 
   throw new Refusal('E_STATE', `the last entry of ${log} is ahead of the clock: eaas accept clock`)
 }
 
-/** @throws Refusal E_STATE */
 async function assertNoAlarm({ tenant_id }: Move, there: Queryable): Promise<void> {
   const alarm = (await listAlarms(there)).find((each) => [tenant_id, INSTALLATION_ID].includes(each.tenant_id))
   if (!alarm) return
@@ -244,8 +243,8 @@ async function assertNoAlarm({ tenant_id }: Move, there: Queryable): Promise<voi
 }
 
 /**
- * Finds the entry `moved` there, after the end of the log here. It has a MAC under the audit key, so the administrator
- * of that database cannot make one.
+ * Finds the entry `moved` there, after the end of the log here. Its MAC is under the audit key, so the administrator of
+ * that database cannot forge it.
  */
 async function findArrival(
   { to, tenant_id }: Move,
@@ -261,7 +260,7 @@ async function findArrival(
   return isNext ? entry : undefined
 }
 
-/** Returns for how long the tenant was closed, in milliseconds. */
+/** Returns for how many milliseconds the tenant was closed. */
 async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'peppers' | 'copied'>): Promise<number> {
   const { from, to, tenant_id } = move
   const { auditKey } = await getState(move)
@@ -272,7 +271,7 @@ async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'pep
     const tenant = await readForChange(lock, from.storeKeys, head)
     if (tenant.status !== 'moving')
       throw new Refusal('E_STATE', `tenant ${tenant.name} is ${tenant.status}: another command ended or undid its move`)
-    const closed = await assertTarget(move, lock, tenant) // undone and begun elsewhere meanwhile, it is `moving` too
+    const closed = await assertTarget(move, lock, tenant) // after an undo and a move elsewhere, it is `moving` too
     const found = await findArrival(move, { on: to.sql, head, auditKey })
     const entry = found ?? (await arrive(move, { lock, head, tenant, auditKey, ...options }))
     const { id: last_id, hash, created_at } = entry
@@ -305,14 +304,12 @@ type StatusChange = {
   tenant: TenantRow
   status: TenantRow['status']
   entry: ChainedEntry | undefined
-  /** the public key of the other installation */
   to: string
-  /** what the log of the installation says besides */
   told?: NonNullable<EntryNote['metadata']>
   noted: ReturnType<typeof noteInstallation>
 }
 
-/** Writes the tenant's status here, which an entry of its log states, and records it in the installation's log. */
+/** Writes the tenant's status here, with an entry in its log, and records it in the installation's log. */
 async function writeStatus(
   from: Services,
   lock: Transaction,

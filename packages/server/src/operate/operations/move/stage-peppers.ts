@@ -1,4 +1,4 @@
-/** Writes the peppers of a tenant's API keys in another installation, before the tenant arrives there. */
+/** Writes the peppers of a tenant's API keys to another installation, before the tenant arrives there. */
 import { OpenError } from '@eaas/protocol'
 import { equalBytes } from '../../../core/audit/formats/chain.js'
 import { moveSecret, openSecret, type SecretBinding } from '../../../core/crypto/key-hierarchy.js'
@@ -11,13 +11,13 @@ import { lockPeppersOf, replacePeppersOf } from '../../store/moved-rows.js'
 import type { Move } from './copy-log.js'
 import type { Arriving } from './write-arrival.js'
 
-/** Which number each pepper of the source has there, and the rows. */
+/** The number there of each pepper of the source, and the rows. */
 export type StagedPeppers = { numbers: ReadonlyMap<number, number>; rows: readonly TenantPepperRow[] }
 
 /**
- * Writes there under which peppers the digests of the API keys are, unless they are there.
- * @param before what this command staged, if it did
- * @throws Refusal E_STATE if that is no longer there, as after an undo, which deleted what was copied too
+ * Writes the peppers of the API keys' digests there, unless they are there.
+ * @param before what this command has staged, if it did
+ * @throws Refusal E_STATE if these rows are gone, as after an undo, which also deleted the copies
  */
 export async function stagePeppers(move: Move, before?: StagedPeppers): Promise<StagedPeppers> {
   const wanted = await listPeppers(move.from, move.tenant_id)
@@ -57,7 +57,7 @@ async function stageThere(
   return { numbers, rows }
 }
 
-/** The peppers of a tenant's API keys, those of earlier installations first, each with the number that it gets there. */
+/** The peppers of a tenant's API keys, those of earlier installations first, each with its number there. */
 async function listPeppers(
   { sql }: Services,
   tenant_id: string,
@@ -90,7 +90,7 @@ export async function assertStaged(
   if (!peppers?.numbers.has(pepper) || !areSame(peppers.rows, staged)) throw notStaged()
 }
 
-/** Whether one command wrote both: to seal a pepper twice gives other bytes. */
+/** Whether the same command wrote both, since sealing a pepper again gives other bytes. */
 function areSame(rows: readonly TenantPepperRow[], staged: readonly TenantPepperRow[]): boolean {
   const wrapped = staged.map(({ wrapped_pepper }) => wrapped_pepper)
   return (

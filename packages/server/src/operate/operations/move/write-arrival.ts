@@ -1,4 +1,4 @@
-/** Writes a tenant in the installation to which it is moved, in one transaction there: step 4 of `move-tenant.ts`. */
+/** Writes a tenant to the installation to which it moves, in one transaction there: step 4 of `move-tenant.ts`. */
 import {
   type ChainedEntry,
   CheckpointError,
@@ -45,7 +45,7 @@ import {
 import { copyEntries, findCopied, findStart, type Move, type Position } from './copy-log.js'
 import { assertStaged, type StagedPeppers } from './stage-peppers.js'
 
-/** Of statements about signing keys, which have about 400 bytes each, as many as fit into an entry. */
+/** As many statements about signing keys, of about 400 bytes each, as fit into an entry. */
 const STATEMENTS_OF_ENTRY = 25
 
 export interface Arriving {
@@ -55,14 +55,12 @@ export interface Arriving {
   tenant: TenantRow
   auditKey: AuditKey
   address?: string | undefined
-  /** under which the digests of its API keys are */
   peppers?: StagedPeppers | undefined
-  /** the last entry that was copied before */
   copied?: Position
   onProgress?: ((step: string) => void) | undefined
 }
 
-/** Has the tenant arrive, in one transaction there; returns the entry `moved`. */
+/** Writes everything in one transaction there; returns the entry `moved`. */
 export async function arrive(move: Move, arriving: Arriving): Promise<ChainedEntry> {
   const { to, tenant_id } = move
   const { lock, head, auditKey, onProgress } = arriving
@@ -96,7 +94,7 @@ async function writeAll(
   await deleteLeft(there, tenant_id)
   const { marks, id: purged_through } = await findStart(move, lock, auditKey)
   const { last_id: through_id } = head
-  // Whatever happened there since they were copied: once arrived, a log with a hole could not be called anywhere.
+  // Whatever happened there after the copying: once the tenant has arrived, a log with a gap could not be used anywhere.
   if ((await countEntries(there, tenant_id, { after_id: purged_through, through_id })) !== through_id - purged_through)
     throw new Refusal(
       'E_STATE',
@@ -133,7 +131,7 @@ async function writeAll(
   return { moved: log.moved, own: next, installation }
 }
 
-/** The last entries under the former audit key and the first under the new one, and what else the log moves with. */
+/** The last entries under the former audit key, the first under the new one, and the rest that moves with the log. */
 function endLog(
   move: Move,
   {
@@ -192,7 +190,7 @@ export function rowKeyOf(auditKey: AuditKey) {
   return deriveRowKey(currentKey(auditKey))
 }
 
-/** Moves the keys and API keys: authentic here, and under the other store key and the MACs of the new audit key there. */
+/** Moves the keys and API keys: checks them here, and writes them there under the other store key, with MACs under the new audit key. */
 async function moveKeys(
   move: Move,
   there: Transaction,
@@ -219,7 +217,7 @@ async function moveKeys(
     )
   })
   const apiKeys = (await listApiKeys(lock, tenant_id)).map((row) => {
-    const pepper = -(peppers?.numbers.get(row.pepper) ?? 0) // 0 is under no pepper: such an API key was of no use here either
+    const pepper = -(peppers?.numbers.get(row.pepper) ?? 0) // 0 is no pepper's number: such an API key was already useless here
     return withMac({ ...authentic(row, apiKeyMac, macs.from), pepper }, apiKeyMac, macs.to)
   })
   await insertRows(there, 'keys', { tenant_id, rows: keys })
@@ -237,7 +235,7 @@ function underKey(marks: readonly PurgeMark[], auditKey: AuditKey): PurgeMark[] 
 }
 
 /**
- * Both installations sign that the log is signed there from then on: returns this after the statements before.
+ * Returns the earlier statements and a new one, signed by both installations: from now on, the log is signed there.
  * @throws Refusal E_STATE if nobody could follow them
  */
 export async function signMove(
@@ -262,7 +260,6 @@ export async function signMove(
   return { key_change, key_changes }
 }
 
-/** The public key that an installation signs with, which names it. */
 export function keyOf({ signingKey }: Services): string {
   return encodePublicKey(signingKey)
 }
@@ -282,8 +279,8 @@ export async function assertNameIsFree({ tenant_id }: Move, there: Queryable, na
 }
 
 /**
- * Finds the head of what the tenant left there when it was moved away: its row is `moved`, and its log no longer than here.
- * @throws Refusal E_STATE if it is there, or went on from there
+ * Finds the head that the tenant left there when it moved away: its row is `moved`, and its log is no longer than here.
+ * @throws Refusal E_STATE if the tenant is there, or its log went on from there
  */
 export async function findLeft(
   { to, tenant_id }: Move,
