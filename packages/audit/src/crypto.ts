@@ -1,14 +1,13 @@
 /**
- * SHA-256 and Ed25519 for the formats: by node:crypto where the platform has it, by noble elsewhere. Node hashes an
- * entry in a sixth of the time that noble takes. It is reached through globalThis, so nothing here imports a module of
- * Node.
+ * SHA-256 and Ed25519 for the formats: from node:crypto where the platform has it, otherwise from noble. Node hashes an
+ * entry in a sixth of noble's time. It is reached through globalThis, so that no module of Node is imported here.
  */
-// noble's, or nothing on Node (`imports` in package.json): loading it would take each command 30 ms.
+// Noble, or an empty module on Node (`imports` in package.json), where loading noble would take each command 30 ms.
 
 import { sha256 as nobleSha256 } from '@noble/hashes/sha2.js'
 import { ed25519 } from '#ed25519'
 
-/** Renamed as in the server, so that both verifiers read alike. */
+/** Named as in the server, so that both verifiers read alike. */
 export { equalInConstantTime as equalBytes } from '@eaas/protocol'
 
 interface NodeCrypto {
@@ -31,7 +30,7 @@ const node = platform.process?.getBuiltinModule?.('node:crypto') as NodeCrypto |
 export interface SigningKey {
   /** 32 bytes */
   readonly publicKey: Uint8Array
-  /** Signs a message (RFC 8032): 64 bytes. */
+  /** Signs a message (RFC 8032). Returns 64 bytes. */
   sign(message: Uint8Array): Uint8Array
 }
 

@@ -1,4 +1,4 @@
-/** The formats of the audit log, what its entries say of rights, and lines of an export: what the server needs. */
+/** What the server needs: the formats of the audit log, the rights that its entries record, and the lines of an export. */
 export type { SigningKey } from './crypto.js'
 export * from './formats/anchor.js'
 export * from './formats/chain.js'

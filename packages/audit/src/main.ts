@@ -9,7 +9,7 @@ import { ForeignServerError } from './node/data-directory-lock.js'
 import { ListenError } from './node/listen.js'
 import { WitnessError } from './witness/state-file.js'
 
-/** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
+/** Errors whose message is enough. Any other error is a defect, and is printed with its stack. */
 const EXPECTED = [CheckpointError, CommandError, ForeignServerError, ListenError, WitnessError]
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
@@ -22,7 +22,7 @@ const program = createProgram('eaas-audit', { version })
 for (const add of COMMANDS) add(program)
 await runProgram(program, { serving: ['witness'], fail })
 
-/** Prints why the command failed, and ends the process, with exit code 1 unless another one is set. */
+/** Prints why the command failed, and ends the process with exit code 1 unless another one is set. */
 function fail(error: unknown): void {
   process.exitCode ??= 1
   const lines = explain(error).split('\n').map(visibleLine)

@@ -1,4 +1,4 @@
-/** What a witness and the server share and what needs Node. For the server, not for applications. */
+/** What the witness and the server share, and needs Node. For the server, not for applications. */
 export * from './node/before-end.js'
 export * from './node/create-directory.js'
 export * from './node/data-directory-lock.js'

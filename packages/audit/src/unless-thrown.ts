@@ -1,4 +1,4 @@
-/** Calls `read`; undefined if it throws an error of these kinds. */
+/** Calls `read`. Returns undefined if it throws an error of these classes. */
 export function unlessThrown<T>(read: () => T, ...kinds: readonly (new (...args: never[]) => Error)[]): T | undefined {
   try {
     return read()

@@ -56,7 +56,7 @@ export function addOutputOptions(command: Command): Command {
     .option('--json', 'print the result as JSON')
 }
 
-/** Reads the path of a file that is no stream: standard input is the data, or is read once only. @throws ArgumentsError */
+/** Reads the path of a file that cannot be standard input: that is the data, or is read only once. @throws ArgumentsError */
 export function readKeptPath(text: string): string {
   if (text === '' || text === '-') throw new ArgumentsError('the file must have a name: a stream cannot be used for it')
   return text
@@ -66,7 +66,7 @@ export function collect(text: string, before: readonly string[] = []): string[] 
   return [...before, text]
 }
 
-/** Refuses secrets, and what commander would misread. No message repeats a value. @throws ArgumentsError */
+/** Refuses secrets, and arguments that commander would misread. No message repeats a value. @throws ArgumentsError */
 export function checkArguments(argv: readonly string[], program: Command): string[] {
   if (argv.some((text) => /^--api-?key(=|$)/i.test(text)))
     throw new ArgumentsError(
@@ -90,7 +90,7 @@ export function checkArguments(argv: readonly string[], program: Command): strin
   })
 }
 
-/** Refuses a single-value option given twice, and last a missing one: commander reports a misspelt one as missing. */
+/** Refuses a single-value option given twice, then a missing one. Last, since commander reports a misspelt one as missing. */
 export function checkOptions(command: Command): void {
   for (const option of command.options) {
     if (option.isBoolean() || option.parseArg === (collect as typeof option.parseArg)) continue

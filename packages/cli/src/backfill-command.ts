@@ -80,7 +80,7 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
     async (open) => {
       const report = await runBackfill(io, given, { open, work, dryRun })
       const isDue = constrain && report.failed === 0 && report.contended === 0
-      // The report of what was written is printed also if the constraints cannot be added.
+      // The report of the written rows is printed even if the constraints cannot be added.
       const [constrained] = isDue ? await Promise.allSettled([open.constrain({ dryRun })]) : []
       return { report, constrained }
     },
@@ -125,7 +125,7 @@ async function runBackfill(
         const done = addCounts(before?.done, progress)
         const total = progress.total === undefined ? undefined : progress.total + (before?.done.rows ?? 0)
         bar.show(done.rows, total, describeProgress({ ...progress, ...done }))
-        // While rows are contended, `after` does not move, and the counts are ahead of it.
+        // While rows are contended, `after` stays, and the counts are ahead of it.
         if (dryRun) stand = { after: '', done }
         else if (progress.after !== undefined && progress.contended === 0) {
           stand = { after: progress.after, done }
@@ -146,10 +146,10 @@ async function runBackfill(
   }
 }
 
-/** Returns what a run must share with an earlier one to continue where that stopped. */
+/** Returns what two runs must share for the later one to continue the earlier one. */
 async function identify(io: Io, { work, read }: BackfillCommandOptions, { sdk, model, identity }: OpenTable) {
   const run = { ...identity, work, read: read ?? null }
-  // After a rotation, rows that the earlier run rewrapped are due again.
+  // A rotation makes rows due again that the earlier run rewrapped.
   return work === 'rewrap' ? { ...run, versions: await sdk.getVersions(model, { signal: io.signal }) } : run
 }
 
@@ -159,11 +159,11 @@ function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
     promise.then(resolve, reject)
     const refuse = () => reject(new AbortedError(signal))
     if (signal.aborted) refuse()
-    else signal.addEventListener('abort', refuse, { once: true }) // only this run uses the signal
+    else signal.addEventListener('abort', refuse, { once: true }) // no other code uses this signal
   })
 }
 
-/** Lets a run end between two pages, and while it waits, but not while it writes. */
+/** Lets an interrupted run end between two pages or while it waits, but not while it writes. */
 function createStop(interruption: AbortSignal) {
   const controller = new AbortController()
   let isBusy = false
@@ -232,7 +232,7 @@ function describeStop({ done }: Stand, { isKept, dryRun }: { isKept: boolean; dr
   return `${so}, which stay as they are now: ${how}`
 }
 
-/** The options of a plan that say what a run does, and not on what: the commands of the plan have their own. */
+/** The options that say what a run does, not on which table: a plan writes its own. */
 const OF_A_RUN = ['work', 'dryRun', 'state', 'constrain', 'kit']
 
 async function printPlan(

@@ -1,4 +1,4 @@
-/** How far a run of `backfill` got, in a file that is never partly written, even if the process is killed. */
+/** How far a run of `backfill` got: a file that is never partly written, even if the process is killed. */
 import { readFile, unlink } from 'node:fs/promises'
 import { readJson } from '@eaas/protocol'
 import { refusePath, resolvePath } from './files.js'
@@ -8,12 +8,12 @@ import { openOutput, PRIVATE_MODE, writing } from './output.js'
 const FORMAT = 'eaas/backfill-state/1'
 const COUNTS = ['rows', 'changed', 'current', 'failed', 'gone'] as const
 
-/** What all runs together did with the rows up to the key. */
+/** The counts of all runs together, for the rows up to the key. */
 type DoneCounts = Record<(typeof COUNTS)[number], number>
 
 export type Stand = { after: string; done: DoneCounts }
 
-/** @param run what the file belongs to, so that no other table, work or database continues there. @throws UsageError */
+/** @param run identifies the file's run: another table, work or database must not continue it. @throws UsageError */
 export async function openState(io: Io, file: string, run: Readonly<Record<string, unknown>>) {
   const path = resolvePath(io, file)
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
@@ -26,10 +26,9 @@ export async function openState(io: Io, file: string, run: Readonly<Record<strin
       const output = await openOutput(io, file, { force: true, mode: PRIVATE_MODE })
       await writing(output, () => output.write(`${JSON.stringify({ format: FORMAT, run, after, done })}\n`))
     },
-    /** Removes the file, since the next run begins at the first row. */
     async clear() {
       await unlink(path).catch((error: NodeJS.ErrnoException) => {
-        if (error.code !== 'ENOENT') throw error // it was never written
+        if (error.code !== 'ENOENT') throw error // it did not exist
       })
     },
   }
@@ -46,7 +45,7 @@ function readStand(text: string, run: Readonly<Record<string, unknown>>, file: s
   return { after, done }
 }
 
-/** Names the members of a run that differ from those of an earlier one, and what they were. */
+/** Names the members that differ between two runs, with the earlier values. */
 function differences(before: unknown, now: Readonly<Record<string, unknown>>, path = ''): string[] {
   const was: Readonly<Record<string, unknown>> = Object(before)
   return [...new Set([...Object.keys(was), ...Object.keys(now)])].flatMap((name) => {

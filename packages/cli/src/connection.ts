@@ -1,4 +1,4 @@
-/** Makes the client of a command, from the service's URL and an API key. Neither is ever an argument. */
+/** Makes a command's client from the service's URL and an API key. Neither is ever an argument. */
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { foldUuid, isUuid } from '@eaas/protocol'
@@ -14,9 +14,9 @@ const READABLE_BY_OTHERS = 0o044
 const SECRET_BYTES = 32
 
 interface ClientUse {
-  /** Whether each new wrapped key is unwrapped once (needs `unwrap`): a value under a wrong one could never be read. */
+  /** Whether to unwrap each new wrapped key once (needs `unwrap`): a value under a wrong one could never be read. */
   verify?: boolean
-  /** Whether the command may do without the service, and so without an API key. */
+  /** Whether the command may work without the service, and so without an API key. */
   mayCallNothing?: boolean
 }
 
@@ -76,7 +76,7 @@ async function withKit<T>(
   }
 }
 
-/** Says which service did not answer, if the user named none. */
+/** Says which service did not answer, unless the user named one. */
 export function tellService(io: Io): void {
   if (io.env.EAAS_URL) return
   tell(io, `EAAS_URL is not set, so the service was looked for on this machine. npx @eaas/server start starts one.`)
@@ -111,13 +111,13 @@ async function readPrivate(io: Io, file: string, what: string): Promise<string> 
 }
 
 export interface KeyUse {
-  /** whether to create a missing key; undefined if the command has no such option */
+  /** whether to create a missing key; undefined if the command lacks the option */
   create?: boolean | undefined
-  /** whether the command only decrypts, which a disabled key does too */
+  /** whether the command only decrypts, for which a disabled key is enough */
   decrypts?: boolean | undefined
 }
 
-/** Returns the id of a key by its name or id. @throws CommandError if there is none, or its status forbids the use */
+/** Finds a key by name or id. Returns its id. @throws CommandError if there is none, or its status forbids the use */
 export async function findKeyId(
   eaas: Client,
   nameOrId: string,

@@ -1,20 +1,19 @@
-/** Tells what a file or standard input holds by its beginning, without reading the rest. */
+/** Tells from its beginning what a file or standard input holds, without reading the rest. */
 import { MAX_STREAM_HEADER_BYTES } from '@eaas/protocol'
 import { type Input, readText } from './files.js'
 import { UsageError } from './io.js'
 
-/** The longest text of an envelope that is read: a little more than the longest plaintext needs. */
+/** The longest envelope text that is read: a little more than the longest plaintext needs. */
 const MAX_ENVELOPE_BYTES = 400_000_000
 
 type Form = 'stream' | 'text' | 'json'
 
 export interface Content {
   form: Form
-  /** The first bytes: at least a stream's first line, if there are that many. */
+  /** The first bytes: at least a stream's first line, if there are enough. */
   head: Uint8Array
-  /** All bytes, from the first one on. */
   bytes: ReadableStream<Uint8Array>
-  /** The text of an envelope. Call it instead of reading `bytes`. @throws UsageError when it is not UTF-8 */
+  /** Reads the text of an envelope. Call it instead of reading `bytes`. @throws UsageError when it is not UTF-8 */
   readText(): Promise<string>
 }
 

@@ -1,19 +1,19 @@
-/** Reads a CSV file block by block, with what is needed to write it again: its line breaks and its byte order mark. */
+/** Reads a CSV file block by block, and notes its line breaks and byte order mark, to write them again. */
 import { counted } from '@eaas/protocol'
 import { type Cell, CsvReader } from './csv.js'
 import { UsageError } from './io.js'
 
-/** How many rows are encrypted or decrypted at a time, and how much text, if the rows are long. */
+/** How many rows, and for long rows how much text, are encrypted or decrypted at a time. */
 const BLOCK_ROWS = 1_000
 const BLOCK_LENGTH = 4 * 1024 * 1024
 const BYTE_ORDER_MARK = '\ufeff'
 
 interface Block {
   header: readonly string[]
-  /** Undefined for the first block, which is only the header. */
+  /** Undefined in the first block, which is only the header. */
   rows: readonly Cell[][] | undefined
   lineBreak: string
-  /** The byte order mark with which the file begins, or nothing. */
+  /** The file's byte order mark, or nothing. */
   mark: string
 }
 

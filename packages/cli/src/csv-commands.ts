@@ -1,4 +1,4 @@
-/** `encrypt-csv` and `decrypt-csv`: columns of a CSV file, block by block, as a model encrypts them. */
+/** `encrypt-csv` and `decrypt-csv`: encrypt and decrypt columns of a CSV file, block by block, with a model. */
 import { counted } from '@eaas/protocol'
 import { type Client, isEaasError, isEnvelope, text } from '@eaas/sdk'
 import { withoutPlace } from '@eaas/sdk/maintenance'
@@ -97,7 +97,7 @@ interface Choice {
   index: readonly string[]
   bind: readonly string[]
   delimiter: string
-  /** Whether a cell without text and without quotes is null, as COPY of PostgreSQL writes it. */
+  /** Whether a cell without text and without quotes is null, as PostgreSQL's COPY writes it. */
   emptyIsNull: boolean
 }
 
@@ -165,7 +165,7 @@ async function* convert(
     return emptyIsNull ? field.nullable() : field
   }
   const fields = Object.fromEntries(columns.map((name) => [name, fieldOf(name)]))
-  // What is neither encrypted nor bound stays as it is, with quotes or without.
+  // Columns that are neither encrypted nor bound stay as they are, with or without quotes.
   const isText = new Set([...(emptyIsNull ? [] : columns), ...bind])
   let done = 0
   for await (const { header, rows, lineBreak, mark } of readBlocks(chunks, delimiter)) {
@@ -191,7 +191,7 @@ async function* convert(
           return refuseCell(first.error, done, first.index, isEmpty)
         })
     done += rows.length
-    // An empty text needs quotes only if it differs from null.
+    // An empty text needs quotes only where it must differ from null.
     const cellOf = (row: Row, name: string) => row[name] || (isText.has(name) ? null : (row[name] ?? null))
     const part = (converted as unknown as Row[]).map((row) => write(written.map((name) => cellOf(row, name)))).join('')
     yield { part, rows: rows.length }
@@ -208,7 +208,7 @@ function assertPlain(records: readonly Row[], columns: readonly string[], before
   }
 }
 
-/** Adds to an error in which row and column of the file it is. @throws CommandError, UsageError; others unchanged */
+/** Adds the row and column in the file to an error. @throws CommandError, UsageError; other errors stay */
 function refuseCell(
   error: unknown,
   before: number,

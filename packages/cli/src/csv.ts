@@ -1,21 +1,21 @@
 /**
- * CSV as RFC 4180 says, row by row: quotes are doubled within quotes, and a line break in quotes belongs to its cell.
- * Our own, because the reader must tell an empty cell from an empty text in quotes: csv-parse does so by a call for
- * each cell, and then takes ten times as long.
+ * CSV as in RFC 4180, row by row: quotes are doubled within quotes, and a line break in quotes belongs to its cell. Our
+ * own parser, because it must tell an empty cell from an empty text in quotes: csv-parse does so with a call for each
+ * cell, and then takes ten times as long.
  */
 import { UsageError } from './io.js'
 
-/** The text of a cell; null if empty without quotes, as PostgreSQL's COPY writes NULL, and an empty text as `""`. */
+/** The text of a cell; null for an empty one without quotes, as PostgreSQL's COPY writes NULL. `""` is an empty text. */
 export type Cell = string | null
 
-/** The longest record, in UTF-16 code units: otherwise an open quote would take the rest of the file. */
+/** The longest record, in UTF-16 code units. Without a limit, an open quote would take the rest of the file. */
 const MAX_RECORD_LENGTH = 8 * 1024 * 1024
 
 export class CsvReader {
   readonly #delimiter: string
   #row: Cell[] = []
   #cell = ''
-  /** Whether the cell began with a quote; `closed` once that quote was closed. */
+  /** Whether the cell began with a quote, and whether that was closed. */
   #quoted: 'no' | 'open' | 'closed' = 'no'
   /** Whether the last character was a carriage return that ends a row, unless a line feed follows. */
   #afterReturn = false
@@ -35,7 +35,7 @@ export class CsvReader {
   /** Returns the rows that are complete. @throws UsageError where a quote is misplaced, or a record too long */
   push(text: string): Cell[][] {
     const rows: Cell[][] = []
-    /** Where the part of the cell that is not in `#cell` yet begins. */
+    /** Where the part of the cell begins that is not yet in `#cell`. */
     let start = 0
     const take = (end: number) => {
       if (end > start) this.#cell += text.slice(start, end)
@@ -91,7 +91,7 @@ export class CsvReader {
     this.#wasReturn = character === '\r'
   }
 
-  /** Returns whether the quote is a part of the cell, the second of two. */
+  /** Returns whether a quote belongs to the cell, as the second of two. */
   #quote(): boolean {
     if (this.#quoted === 'closed') {
       this.#quoted = 'open'
@@ -134,13 +134,13 @@ export class CsvReader {
   }
 }
 
-/** Writes a row. Quotes a cell if that is needed, and if the cell is an empty text. */
+/** Writes a row. Quotes a cell only if needed, or if it is an empty text. */
 export function writeRow(
   cells: readonly Cell[],
   { delimiter, lineBreak }: { delimiter: string; lineBreak: string },
 ): string {
   const [only] = cells
-  if (cells.length === 1 && (only ?? '') === '') return `""${lineBreak}` // an empty line would be no row
+  if (cells.length === 1 && (only ?? '') === '') return `""${lineBreak}` // an empty line would not be a row
   const quoted = cells.map((cell) =>
     cell === '' || (cell !== null && (/["\r\n]/.test(cell) || cell.includes(delimiter)))
       ? `"${cell.replaceAll('"', '""')}"`

@@ -1,4 +1,4 @@
-/** `decrypt`: restores the exact bytes of what `encrypt` made, or of any envelope. */
+/** `decrypt`: restores the exact bytes from the output of `encrypt`, or from any envelope. */
 import { counted } from '@eaas/protocol'
 import { decryptStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'

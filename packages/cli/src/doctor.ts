@@ -60,7 +60,7 @@ async function examine(io: Io, eaas: Client, key: string | undefined): Promise<F
       return `it belongs to the tenant ${name}`
     } catch (error) {
       if (!isEaasError(error) || error.code !== 'E_API' || error.problem !== 'E_MISSING_PERMISSION') throw error
-      return `the service knows it; its tenant is not shown: ${error.detail}` // least rights have no keys:read
+      return `the service knows it; its tenant is not shown: ${error.detail}` // the least rights lack keys:read
     }
   })
   if (key === undefined) return findings

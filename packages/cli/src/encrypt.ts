@@ -13,7 +13,6 @@ import { assertNoTerminal, assertReportable, openOutput, readOut, report, sealed
 import { pump } from './progress.js'
 
 const FORMATS = ['stream', 'text', 'json'] as const
-/** The longest plaintext of one envelope. */
 const MAX_VALUE_BYTES = 256 * 1024 * 1024
 
 interface EncryptOptions extends ServiceOptions, OutputOptions {

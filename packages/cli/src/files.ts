@@ -8,7 +8,7 @@ import { CommandError, type Io, UsageError } from './io.js'
 
 export const REASONS: typeof PATH_REASONS = { ...PATH_REASONS, EEXIST: 'it exists already; --force replaces it' }
 
-/** Why a new file cannot be made, if the reason is its folder. */
+/** Why a new file cannot be made, where its folder is the reason. */
 const FOLDER_REASONS: typeof REASONS = {
   EACCES: 'its folder is not writable for this user',
   ENOENT: 'its folder does not exist',
@@ -24,7 +24,7 @@ export function refusePath(path: string, error: unknown, reasons: typeof REASONS
   throw new UsageError(`${path}: ${reason}`)
 }
 
-/** The same for a path that is written to. @throws CommandError too, such as for a full disk */
+/** The same for a path that is written to. @throws also CommandError, such as for a full disk */
 export function refuseUnwritten(io: Io, path: string, error: unknown): never {
   const { code = '' } = error as NodeJS.ErrnoException
   if (FOLDER_REASONS[code] ?? REASONS[code]) refusePath(path, error, FOLDER_REASONS)
@@ -41,7 +41,7 @@ export interface Input {
   stream: Readable
   /** Bytes; undefined for standard input. */
   size: number | undefined
-  /** Of the file, also if it is standard input; undefined if it is no regular file. */
+  /** The file's, even if it is standard input; undefined if it is not a regular file. */
   stats: Stats | undefined
 }
 
@@ -72,7 +72,7 @@ function statOfInput({ stdin }: Io): Stats | undefined {
 
 type Source = { name: string; chunks: AsyncIterable<Uint8Array> }
 
-/** Reads all as UTF-8. @throws UsageError with `wrong` about any other bytes */
+/** Reads everything as UTF-8. @throws UsageError with `wrong` if it is not */
 export async function readText(source: Source, most: number, wrong = 'it is not UTF-8'): Promise<string> {
   const bytes = await readAll(source, most)
   try {
@@ -80,7 +80,7 @@ export async function readText(source: Source, most: number, wrong = 'it is not 
   } catch {
     throw new UsageError(`${source.name}: ${wrong}`)
   } finally {
-    bytes.fill(0) // a recovery kit has keys
+    bytes.fill(0) // a recovery kit contains keys
   }
 }
 

@@ -35,7 +35,6 @@ async function inspectTable(io: Io, file: string, given: InspectTableOptions): P
   })
 }
 
-/** Counts the forms of a table's values, with a bar. @param options whether to open each row */
 export async function inspect(
   io: Io,
   { sdk, model, table, speed }: OpenTable,

@@ -1,4 +1,4 @@
-/** `inspect`: shows what can be known about encrypted data without the service. */
+/** `inspect`: shows what encrypted data reveals without the service. */
 import type { SealedParts, WrappedKey } from '@eaas/protocol'
 import {
   decodeEnvelope,
@@ -21,7 +21,7 @@ interface Inspected {
   key_id: string
   key_version?: number
   claimed_key_version?: number
-  /** Whether an envelope is bound to a context. A stream does not tell. */
+  /** Whether an envelope is bound to a context; a stream does not show it. */
   bound?: boolean
   needs_secret?: true
   ciphertext_bytes?: number
@@ -51,7 +51,7 @@ async function inspect(io: Io, file: string | undefined, { json }: { json?: bool
   tellDifference(io, found)
 }
 
-/** The key version of encrypted data: what the wrapped key says, which nobody can change, and the unprotected number beside it. */
+/** Key versions in encrypted data: that in the wrapped key, which nobody can change, and the unprotected one beside it. */
 export interface KeyVersions {
   /** The version that wrapped the data key (wrapped-key.md 1); left out if the wrapped key is of another format. */
   key_version?: number
@@ -82,7 +82,7 @@ export function readFirstLine(head: Uint8Array) {
   try {
     return { ...decodeStreamHeader(head.subarray(0, end)), end }
   } catch (error) {
-    throw new CommandError(`not an encrypted stream: ${(error as Error).message}`) // it names a member, and no content
+    throw new CommandError(`not an encrypted stream: ${(error as Error).message}`) // it names a member, but no content
   }
 }
 
@@ -91,7 +91,7 @@ export function readEnvelope(text: string): SealedParts {
   try {
     return text.startsWith('{') ? decodeEnvelope(parseJson(text)) : decodeEnvelopeText(text)
   } catch (error) {
-    throw new CommandError(`not an envelope: ${(error as Error).message}`, USAGE) // it names a member, and no content
+    throw new CommandError(`not an envelope: ${(error as Error).message}`, USAGE) // it names a member, but no content
   }
 }
 

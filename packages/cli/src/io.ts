@@ -1,16 +1,16 @@
-/** What a command works with, the streams, the environment and the end of a process, or of a test; its errors. */
+/** What a command works with: the streams, environment and end of a process, or of a test. And its errors. */
 import type { Readable, Writable } from 'node:stream'
 import { visibleLine } from '@eaas/protocol'
 import type { EaasError, Fetch } from '@eaas/sdk'
 
 export interface Io {
   env: Readonly<Record<string, string | undefined>>
-  /** The folder that relative paths start from. */
+  /** The folder to which paths are relative. */
   folder: string
   stdin: Readable & { isTTY?: boolean | undefined }
   stdout: Writable & { isTTY?: boolean | undefined }
   stderr: Writable & { isTTY?: boolean | undefined }
-  /** Aborted by Ctrl-C; its reason is the name of the signal. */
+  /** Aborted by Ctrl-C. The reason is the signal's name. */
   signal: AbortSignal
   /** Replaces `fetch`, for tests. */
   fetch?: Fetch | undefined
@@ -28,7 +28,7 @@ export const USAGE = 2
 /** Exit code if a value does not decrypt: it was altered, or has another context or key. */
 export const NOT_AUTHENTIC = 3
 
-/** Any other failure whose message says enough without a stack. */
+/** Any other failure that needs no stack. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
 
@@ -40,7 +40,7 @@ export class CommandError extends Error {
   }
 }
 
-/** Prints lines in one write, which a pipe takes whole: a reader that stops after the first line interrupts nothing. */
+/** Prints lines in one write, which a pipe takes as a whole: a reader that stops after the first line interrupts nothing. */
 export function print({ stdout }: Io, ...lines: readonly string[]): Promise<void> {
   return write(stdout, lines.map((line) => `${visibleLine(line)}\n`).join(''))
 }
@@ -49,7 +49,7 @@ export function tell(io: Io, line: string): void {
   io.stderr.write(`${visibleLine(line)}\n`)
 }
 
-/** Writes to standard output, and waits until it has taken the chunk. @throws CommandError unless its reader stopped */
+/** Writes to standard output, and waits until the chunk is taken. @throws CommandError unless the reader stopped */
 export function write(stdout: Writable, chunk: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stdout.write(chunk, (error) => (error ? reject(explainLost(error)) : resolve()))
@@ -60,14 +60,14 @@ function explainLost(error: NodeJS.ErrnoException): Error {
   return error.code === 'EPIPE' ? error : new CommandError(`standard output cannot be written (${error.code})`)
 }
 
-/** Whether a text has no control characters other than tabs and line breaks: a terminal would obey them. */
+/** Whether a text has no control characters except tabs and line breaks: a terminal would obey them. */
 export function isPlain(text: string): boolean {
   return !/[^\P{Cc}\t\n\r]/u.test(text)
 }
 
 interface Words {
   name: string
-  /** what to do about it here, if that is not what the SDK advises */
+  /** what to do about it here, if the SDK's advice does not fit */
   remedy?: string
 }
 
@@ -92,7 +92,7 @@ const OPTIONS: Readonly<Record<string, Words>> = {
   },
 }
 
-/** Rewrites what the SDK's errors say about its options in words of the command, whose options differ. */
+/** Puts the SDK's errors about its options into words of the command, whose options differ. */
 export function inCommandWords(error: EaasError): { message: string; hint: string } {
   const { code, message, hint } = error
   if (code === 'E_API' && error.httpStatus === 401) {

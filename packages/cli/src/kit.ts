@@ -1,4 +1,4 @@
-/** A recovery kit in place of the service: it answers the calls that decrypt, by `@eaas/sdk/offline`. */
+/** A recovery kit in place of the service. `@eaas/sdk/offline` answers the calls that decrypt. */
 import { encodeBase64, findWrappedVersion, matchPath, ROUTES, type wire } from '@eaas/protocol'
 import { type Fetch, isEaasError } from '@eaas/sdk'
 import { type OpenedExport, openExport, type StatedUse } from '@eaas/sdk/offline'
@@ -10,7 +10,7 @@ const MAX_KIT_BYTES = 200_000_000
 
 type KitKey = { opened: OpenedExport; exported: wire.KeyExport }
 
-/** `fetch` answers as the service; `refusal` says what the kit lacks for a failed call; `close` zeroes the keys. */
+/** `fetch` answers as the service would; `refusal` says what the kit lacks for a failed call; `close` zeroes the keys. */
 export async function openKit(io: Io, name: string) {
   const { stream } = await openInput(io, name)
   const wrong = `it is no recovery kit, or it is still encrypted: ${DECRYPT_IT}`
@@ -104,14 +104,14 @@ function readKeys(name: string, text: string): Map<string, KitKey> {
       keys.set(opened.keyId, { opened, exported: JSON.parse(line) as wire.KeyExport })
     } catch (error) {
       if (!(isEaasError(error) || error instanceof UsageError)) throw error
-      throw new UsageError(`${name}: line ${at + 1}: ${error.message}`) // it names a member, and no content
+      throw new UsageError(`${name}: line ${at + 1}: ${error.message}`) // it names a member, but no content
     }
   }
   if (keys.size === 0) throw new UsageError(`${name}: it is empty, and must be a recovery kit or the export of a key`)
   return keys
 }
 
-/** Lists the keys of a name as the service does; a new key's values fill in what an export does not say. */
+/** Lists the keys of a name as the service would. What an export lacks is filled in as for a new key. */
 function list(keys: ReadonlyMap<string, KitKey>, name: string | null): wire.KeyList {
   const found = [...keys.values()].filter(({ exported }) => exported.name === name)
   return {

@@ -9,7 +9,7 @@ const STANDARD_OUTPUT = 1
 const interruption = new AbortController()
 // Once each: a second signal of the same kind ends the process at once.
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => interruption.abort(name))
-// The write reports the error too, and ends the command.
+// `write` also reports the error, and ends the command.
 const stdout = openStandardOutput()
 stdout.on('error', () => undefined)
 process.stderr.on('error', () => undefined)
@@ -22,19 +22,18 @@ const exitCode = await run(process.argv.slice(2), {
   stderr: process.stderr,
   signal: interruption.signal,
 })
-// Otherwise standard input that was not read to its end, or a module that `backfill` loaded, would keep the process
-// alive.
+// Otherwise unread standard input, or a module that `backfill` loaded, would keep the process alive.
 await Promise.all([stdout, process.stderr].map(drained))
 process.exit(exitCode)
 
-/** Resolves when everything written has been taken, or when the reader is gone. */
+/** Resolves when all output was taken, or its reader is gone. */
 function drained(stream: Writable): Promise<void> {
   return new Promise((resolve) => stream.write('', () => resolve()))
 }
 
 /**
- * Writes each chunk whole or fails. Into a file, Node.js writes a chunk by one call and does not check how much was
- * written: on a nearly full disk, the rest would be missing.
+ * Writes each chunk completely, or fails. Node.js writes a chunk to a file with one call and does not check how much
+ * was written: on a nearly full disk, the rest would be missing.
  */
 function openStandardOutput(): Writable & { isTTY?: boolean } {
   if (!fstatSync(STANDARD_OUTPUT).isFile()) return process.stdout

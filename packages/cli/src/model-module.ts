@@ -9,7 +9,7 @@ import type { Sdk } from './backfill/backfill.js'
 import { refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
 
-/** What Node.js reports of TypeScript: before it strips types, and of what it does not strip, such as an enum. */
+/** Node.js's errors about TypeScript: from versions that do not strip types, and about syntax that is not stripped, such as an enum. */
 const UNREAD = [
   'ERR_UNKNOWN_FILE_EXTENSION',
   'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX',
@@ -19,13 +19,13 @@ const UNREAD = [
 ]
 
 interface ModelModule {
-  /** The file, without symbolic links. */
+  /** The file's path, without symbolic links. */
   path: string
   /** Returns the value of an export. @throws UsageError naming the exports, if none has the name */
   get(name: string): unknown
 }
 
-/** Loads a module, ES or CommonJS. @throws UsageError if there is none or Node.js cannot load it, and what it throws */
+/** Loads an ES or CommonJS module. @throws UsageError if there is none or Node.js cannot load it, and what it throws */
 export async function loadModule(io: Io, file: string): Promise<ModelModule> {
   const path = findModule(resolvePath(io, file), file)
   let loaded: Record<string, unknown>
@@ -55,7 +55,7 @@ function hasTsx(io: Io): boolean {
   }
 }
 
-/** What a command line begins with for this Node.js to load a module. */
+/** The beginning of a command line with which this Node.js can load the module. */
 export function loaderFor(path: string): string {
   return path.endsWith('ts') && !Reflect.get(process.features, 'typescript') ? 'NODE_OPTIONS="--import tsx" ' : ''
 }
@@ -73,8 +73,9 @@ function findModule(path: string, file: string): string {
 }
 
 /**
- * Finds the copy of the SDK that made a model: the command's own, or otherwise the application's, as an ES module or
- * for `require`. @throws UsageError when none of them made it
+ * Finds the copy of the SDK that made a model: the command's own, or the application's, as an ES module or for
+ * `require`.
+ * @throws UsageError when none of them made it
  */
 export async function findSdk({ path }: ModelModule, model: unknown): Promise<{ sdk: Sdk; model: AnyModel }> {
   if (own.isModel(model)) return { sdk: own, model }
@@ -87,12 +88,12 @@ export async function findSdk({ path }: ModelModule, model: unknown): Promise<{ 
   )
 }
 
-/** The entries that the module gets by `import` and by `require`. */
+/** The SDK files that the module gets with `import` and with `require`. */
 function copiesBeside(path: string): string[] {
   try {
     const required = createRequire(path).resolve('@eaas/sdk/maintenance') // dist/cjs/maintenance.cjs
     return [join(dirname(dirname(required)), 'maintenance.js'), required]
   } catch {
-    return [] // the application does not have the SDK
+    return [] // the application lacks the SDK
   }
 }

@@ -1,4 +1,4 @@
-/** The file that a command writes: under a temporary name until it is complete, and as private as its source. */
+/** A command's output file: it has a temporary name until it is complete, and is as private as its source. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Stats } from 'node:fs'
 import { type FileHandle, link, lstat, open, readdir, realpath, rename, stat, unlink } from 'node:fs/promises'
@@ -12,35 +12,35 @@ import { ArgumentsError, type Io, isPlain, print, UsageError, write } from './io
 export const PRIVATE_MODE = 0o600
 const DEFAULT_MODE = 0o666
 const GROUP_BITS = 0o070
-/** Other names of standard output, which would be replaced if taken for files. */
+/** Other names of standard output. Taken for files, they would be replaced. */
 const STANDARD_OUTPUT = ['-', '/dev/stdout', '/dev/fd/1', '/proc/self/fd/1']
 const SUFFIX = '.eaas'
 const NO_FILE = 'it is a device, a FIFO or a socket, and must be a file; -o - writes to standard output'
 
-/** Where a command writes. Either `commit` or `discard` ends it. */
+/** A command's output. Call either `commit` or `discard` at the end. */
 export interface Output {
   /** As the user named it; `-` for standard output. */
   name: string
   write(chunk: string | Uint8Array): Promise<void>
-  /** Waits until what was written is on disk. */
+  /** Resolves once everything written is on disk. */
   flush(): Promise<void>
-  /** Gives the file its name once all is on disk. @throws UsageError if its source changed meanwhile */
+  /** Gives the file its name once it is on disk. @throws UsageError if its source changed meanwhile */
   commit(): Promise<void>
-  /** Removes what was written. What went to standard output stays. */
+  /** Removes the file. Standard output keeps what was written. */
   discard(): Promise<void>
 }
 
 export interface OpenOptions {
-  /** Whether to replace an existing file, and to write what is no text to a terminal. */
+  /** Whether to replace an existing file, and to write bytes other than text to a terminal. */
   force: boolean
-  /** The permissions of the new file, without those that the source or the replaced file lacks. */
+  /** The new file's permissions; those that the source or the replaced file lacks are removed. */
   mode?: number | undefined
   source?: Stats | undefined
-  /** Replaces its source, with its permissions and, if this user may, its owner; one that changed meanwhile stays. */
+  /** Replaces the source, and keeps its permissions and, if this user may, its owner. A source that changed meanwhile stays. */
   inPlace?: boolean | undefined
 }
 
-/** Reads `--out`; `-` for all names of standard output. @throws UsageError */
+/** Reads `--out`. All names of standard output become `-`. @throws UsageError */
 export function readOut(given: OutputOptions, fallback: () => string): string {
   const out = given.out ?? fallback()
   if (out === '') throw new ArgumentsError('--out is empty: name a file, or pass - for standard output')
@@ -51,7 +51,7 @@ export function assertReportable({ json }: OutputOptions, out: string): void {
   if (json && out === '-') throw new ArgumentsError('--json needs --out <file>: standard output has the data')
 }
 
-/** Prints what was done, as a line or as JSON; nothing if standard output has the data. */
+/** Reports what was done, as a line or as JSON; nothing if standard output has the data. */
 export async function report(
   io: Io,
   { given, out }: { given: OutputOptions; out: string },
@@ -62,13 +62,13 @@ export async function report(
   await print(io, given.json ? JSON.stringify(result) : line)
 }
 
-/** Names the encrypted file after its source. @throws UsageError if no file can be made next to that */
+/** Names the encrypted file after its source. @throws UsageError if no file can be made next to it */
 export function sealedName(name: string): string {
   if (/^\/(dev|proc)\//.test(name)) throw new UsageError(`${name}: no file is made beside it, so pass --out <file>`)
   return name === '-' ? '-' : `${name}${SUFFIX}`
 }
 
-/** Names the decrypted file after its source. @throws UsageError if that does not have the suffix */
+/** Names the decrypted file after its source. @throws UsageError if the source's name lacks the suffix */
 export function plainName(name: string): string {
   if (name === '-') return '-'
   if (name.endsWith(SUFFIX) && name.length > SUFFIX.length) return name.slice(0, -SUFFIX.length)
@@ -83,7 +83,7 @@ export async function openOutput(io: Io, name: string, options: OpenOptions): Pr
   const { path, replaced } = await findTarget(resolvePath(io, name), name, force)
   const temporary = await nameTemporary(path)
   const limits = [source, replaced].filter((one) => one !== undefined)
-  // The owner may always write: the file is replaced by its name, not by its permissions.
+  // The owner may always write: replacing a file takes a right on its folder, not on the file.
   const allowed = limits.reduce((most, one) => most & (one.mode | PRIVATE_MODE), inPlace ? 0o777 : mode)
   const file = await open(temporary, 'wx', allowed).catch(refuse)
   underway.add(temporary)
@@ -119,7 +119,7 @@ export async function openOutput(io: Io, name: string, options: OpenOptions): Pr
   }
 }
 
-/** Runs the code that writes an output; commits it at the end, or discards it on failure. */
+/** Runs code that writes an output. Commits it at the end, or discards it if the code fails. */
 export async function writing<T>(output: Output, run: () => Promise<T>): Promise<T> {
   try {
     const result = await run()
@@ -146,7 +146,7 @@ function openStandardOutput({ stdout }: Io, force: boolean): Output {
   }
 }
 
-/** Refuses what is no text, since a terminal obeys some bytes. */
+/** Refuses anything but text, since a terminal obeys some bytes. */
 function createTerminalGuard(): (chunk: string | Uint8Array) => void {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   const read = (chunk: Uint8Array) => {
@@ -162,7 +162,7 @@ function createTerminalGuard(): (chunk: string | Uint8Array) => void {
   }
 }
 
-/** Refuses a terminal, if it is known before the first byte that the output is no text. @throws UsageError */
+/** Refuses a terminal before the first byte, for output that is never text. @throws UsageError */
 export function assertNoTerminal({ stdout }: Io, out: string, force: boolean): void {
   if (out === '-' && stdout.isTTY && !force) throw new UsageError(NOT_FOR_TERMINALS)
 }
@@ -170,7 +170,7 @@ export function assertNoTerminal({ stdout }: Io, out: string, force: boolean): v
 const NOT_FOR_TERMINALS =
   'standard output is a terminal, and the result is no plain text: pass --out <file>, or --force to write it there'
 
-/** Finds the file that a name leads to, through symbolic links. @throws UsageError when it may not be replaced */
+/** Finds the file behind a name, through symbolic links. @throws UsageError when it may not be replaced */
 async function findTarget(path: string, name: string, force: boolean): Promise<{ path: string; replaced?: Stats }> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) =>
     error.code === 'ENOENT' ? undefined : refusePath(name, error),
@@ -185,7 +185,7 @@ async function findTarget(path: string, name: string, force: boolean): Promise<{
   return { path: target, replaced }
 }
 
-/** Gives a file the owner, the group and the permissions of another one, as far as this user may. */
+/** Gives a file the owner, group and permissions of another, as far as this user may. */
 async function giveTo(file: FileHandle, { uid, gid }: Stats, mode: number): Promise<void> {
   await file.chown(uid, gid).catch(() => file.chown(-1, gid).catch(() => undefined))
   await file.chmod(mode)
@@ -196,9 +196,9 @@ async function withoutOtherGroups(file: FileHandle, others: readonly Stats[]): P
   if ((mode & GROUP_BITS) !== 0 && others.some((one) => one.gid !== gid)) await file.chmod(mode & 0o777 & ~GROUP_BITS)
 }
 
-/** The temporary files of this process that are being written. */
+/** Temporary files that this process is writing. */
 const underway = new Set<string>()
-/** How much of the name a temporary name keeps, so that it stays below the 255 bytes of a file system. */
+/** How much of a name its temporary name keeps, to stay below a file system's 255 bytes. */
 const KEPT_CHARACTERS = 40
 
 /** Names a temporary file next to a file, and removes those that killed commands of this machine left there. */
@@ -215,7 +215,7 @@ async function nameTemporary(path: string): Promise<string> {
 }
 
 function isUnderway(temporary: string, pid: number): boolean {
-  if (pid === process.pid) return underway.has(temporary) // otherwise of an earlier process with the same number
+  if (pid === process.pid) return underway.has(temporary) // otherwise an earlier process had the same id
   try {
     process.kill(pid, 0)
     return true
@@ -230,7 +230,7 @@ async function discard(file: FileHandle, temporary: string): Promise<void> {
   underway.delete(temporary)
 }
 
-/** Gives a file its name. Without `force`, `link` fails if one appeared meanwhile, which `rename` would replace. */
+/** Gives a file its name. Without `force`, `link` fails if a file appeared meanwhile; `rename` would replace it. */
 async function place(temporary: string, path: string, force: boolean): Promise<void> {
   if (force) return rename(temporary, path)
   try {
@@ -244,7 +244,7 @@ async function place(temporary: string, path: string, force: boolean): Promise<v
 }
 
 /**
- * Refuses to replace a file other than the one that was read. A change between this check and the rename goes
+ * Refuses to replace another file than the one that was read. A change between this check and the rename goes
  * unnoticed: no system call does both. @throws UsageError
  */
 async function assertUnchanged(path: string, name: string, read: Stats): Promise<void> {

@@ -1,4 +1,4 @@
-/** Opens the PostgreSQL database of `DATABASE_URL` with the driver that the application has installed. */
+/** Opens the PostgreSQL database of `DATABASE_URL` with the application's own driver. */
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { PostgresQuery } from './backfill.js'
@@ -16,7 +16,7 @@ const CONNECT_SECONDS = 10
 
 export interface Database {
   query: PostgresQuery
-  /** Its name and address, as the server reports them. */
+  /** The database's name and address, as the server reports them. */
   identity: string
   close(): Promise<void>
 }
@@ -47,7 +47,7 @@ const OPENERS: Readonly<Record<Driver, (loaded: unknown, url: string) => Connect
       keepAlive: true,
       application_name: APPLICATION_NAME,
     })
-    pool.on('error', () => undefined) // of an idle connection: the next statement opens another one
+    pool.on('error', () => undefined) // from an idle connection: the next statement opens another one
     return { query: async (text, parameters) => (await pool.query(text, parameters)).rows, close: () => pool.end() }
   },
   postgres(loaded, url) {
@@ -61,7 +61,7 @@ const OPENERS: Readonly<Record<Driver, (loaded: unknown, url: string) => Connect
   },
 }
 
-/** Connects with the driver of the module's package or the current folder. @throws UsageError, CommandError */
+/** Connects with a driver installed for the module's package or the current folder. @throws UsageError, CommandError */
 export async function openDatabase(io: Io, modulePath: string, wanted: Driver | undefined): Promise<Database> {
   const url = io.env.DATABASE_URL
   if (!url) throw new UsageError('no database: set DATABASE_URL')

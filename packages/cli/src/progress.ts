@@ -1,4 +1,4 @@
-/** A progress bar on standard error, on a terminal only, and what shows it while bytes run into an output. */
+/** A progress bar on standard error, on a terminal only, and a pump of bytes that shows it. */
 import { visibleLine } from '@eaas/protocol'
 import type { Bytes } from '@eaas/sdk'
 import type { Io } from './io.js'
@@ -23,7 +23,7 @@ export function showBar(io: Io, what: string): Bar {
   }
 }
 
-/** Shows how many bytes are done; without a total, only the amount. */
+/** Shows how many bytes are done, and a bar if the total is known. */
 export function showProgress(io: Io, what: string, total: number | undefined) {
   const bar = showBar(io, what)
   let amount = 0
@@ -44,13 +44,13 @@ function barOf(share: number): string {
 
 interface PumpOptions {
   output: Output
-  /** what the progress is of, and how many bytes there are to read */
+  /** the name of the progress, and how many bytes there are to read */
   what: string
   total: number | undefined
   onChunk?: (chunk: Uint8Array) => void
 }
 
-/** Runs bytes through a pair of streams into an output. Returns how many were written. */
+/** Pumps bytes through a pair of streams into an output. Returns how many were written. */
 export async function pump(
   io: Io,
   source: ReadableStream<Uint8Array>,

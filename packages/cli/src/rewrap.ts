@@ -1,4 +1,4 @@
-/** `rewrap`: rewraps the data key under the current version of its key. The ciphertext stays as it is. */
+/** `rewrap`: rewraps the data key under the current version of its key. The ciphertext stays. */
 import { rewrapStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
 import type { OutputOptions, ServiceOptions } from './arguments.js'
@@ -50,7 +50,7 @@ async function rewrap(io: Io, name = '-', given: RewrapOptions): Promise<void> {
           what: 'copying',
           total: input.size,
           onChunk(chunk) {
-            after ??= readKeyVersions(readFirstLine(chunk)) // the first chunk is the new line
+            after ??= readKeyVersions(readFirstLine(chunk)) // the first chunk holds the new line
           },
         })
         return { before: readKeyVersions(readFirstLine(content.head)), after: after ?? {} }

@@ -40,7 +40,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage error, 3 does not decrypt:
 altered, or another key or context. Ended by a signal: 128 and its number.
 141: the reader of standard output stopped.`
 
-/** Runs the command line without the program's name. Never throws an error that has a message of its own. */
+/** Runs a command line, given without the program's name. Prints every error, and returns the exit code. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   const printed: string[] = []
   const program = createProgram(io, printed)
@@ -49,7 +49,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
       .parseAsync(argv.length === 0 ? ['--help'] : checkArguments(argv, program), { from: 'user' })
       .catch(async (error: unknown) => {
         if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error
-        await print(io, ...printed.join('').trimEnd().split('\n')) // the help, or the version
+        await print(io, ...printed.join('').trimEnd().split('\n')) // help or the version
       })
     return 0
   } catch (error) {
@@ -58,7 +58,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
-/** Creates the program; what commander prints, which is help and the version, goes into `printed`. */
+/** Creates the program. `printed` collects commander's output, which is help and the version. */
 export function createProgram(io: Io, printed: string[]): Command {
   const program = new Command('eaas-cli')
     .description('Encrypts on this machine; the service only wraps the data keys.')
@@ -86,7 +86,7 @@ function explain(error: unknown, io: Io, command: string | undefined): number {
     const [first = '', ...more] = error.message.replace(/^error: /, '').split('\n')
     tell(io, `eaas-cli: ${first}`)
     for (const line of more) tell(io, line)
-    // The options do not help with a missing file.
+    // The help of options does not help with a missing file.
     if (error instanceof ArgumentsError || error instanceof CommanderError)
       tell(io, `npx @eaas/cli ${command ? `${command} --help lists the options.` : '--help lists the commands.'}`)
     return USAGE
@@ -103,7 +103,7 @@ function explain(error: unknown, io: Io, command: string | undefined): number {
     return error.code === 'E_DECRYPTION' ? NOT_AUTHENTIC : error.code === 'E_INVALID_INPUT' ? USAGE : FAILED
   }
   const { code, message, stack } = error as NodeJS.ErrnoException
-  tell(io, `eaas-cli: ${code === undefined ? (stack ?? String(error)) : message}`) // a code marks a system error
+  tell(io, `eaas-cli: ${code === undefined ? (stack ?? String(error)) : message}`) // only system errors have a code
   return FAILED
 }
 

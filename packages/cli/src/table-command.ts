@@ -1,4 +1,4 @@
-/** What `backfill` and `inspect-table` share: a model of the application, and its table in PostgreSQL. */
+/** What `backfill` and `inspect-table` share: the application's model, and its table in PostgreSQL. */
 import { counted } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { addServiceOptions, collect, type DecryptingOptions, readNames, readPairs } from './arguments.js'
@@ -31,7 +31,7 @@ export interface TableOptions extends DecryptingOptions {
   json?: boolean
 }
 
-/** Adds the options of a command that works on a table. @param addService adds the options for reaching the keys */
+/** Adds the options of a command on a table. @param addService adds the options to reach the keys */
 export function addTableOptions(command: Command, addService = addServiceOptions): Command {
   command
     .requiredOption(
@@ -67,13 +67,13 @@ export interface OpenTable {
   sdk: Sdk
   model: AnyModel
   table: TableSource
-  /** The values of the options that `backfill` and `inspectTable` share. */
+  /** Options that `backfill` and `inspectTable` share. */
   speed: { batchSize: number | undefined; rowsPerSecond: number | undefined }
-  /** Makes the table refuse plaintext; see `constrainTable`. */
+  /** Makes the table refuse plaintext, see `constrainTable`. */
   constrain(options: { dryRun: boolean }): Promise<ConstrainReport>
-  /** Says in which order to encrypt the table, and what of it is done. Changes nothing. */
+  /** Plans the steps to encrypt the table, and tells which are done. Changes nothing. */
   plan(options: Omit<PlanOptions, 'columns'>): Promise<Plan>
-  /** What distinguishes this table, read by this model, from all others. */
+  /** What distinguishes this table, read with this model, from all others. */
   identity: Record<string, unknown>
   get(name: string): unknown
 }
@@ -133,7 +133,7 @@ export async function withTable<T>(
   }
 }
 
-// The message of the model speaks of a client, which whoever runs the command does not have.
+// The model's message speaks of a client, which the user of the command does not have.
 async function callExport(make: () => unknown, keyId: string | undefined): Promise<unknown> {
   try {
     return await make()
@@ -160,7 +160,7 @@ function describeSeconds(seconds: number): string {
   return hours > 0 ? `${hours} h ${minutes} min` : minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
 }
 
-/** Shows the rows that failed on standard error, by their causes. @throws CommandError if there are any */
+/** Shows failed rows on standard error, by cause. @throws CommandError if there are any */
 export function assertNoFailures(
   io: Io,
   { failed, causes }: Pick<InspectReport, 'failed' | 'causes'>,

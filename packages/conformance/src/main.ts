@@ -5,7 +5,7 @@ import { run } from './run.js'
 const interruption = new AbortController()
 // Once each: a second signal of the same kind ends the process at once.
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => interruption.abort(name))
-// The reader of the output may stop early, as `head` does: the run still finishes and cleans up.
+// The reader of the output may stop early, as `head` does. The run still finishes and cleans up.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 
 process.exitCode = await run(process.argv.slice(2), {

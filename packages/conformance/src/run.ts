@@ -39,7 +39,7 @@ type Options = { apiKeyFile?: string; serverMode: boolean; json?: string; only?:
 
 class UsageError extends Error {}
 
-/** Runs the command line without the program's name. Never throws an error that has a message of its own. */
+/** Runs a command line, given without the program's name. Prints every error, and returns the exit code. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   let exitCode = PASSED
   const program = new Command('eaas-conformance')
@@ -65,7 +65,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
         'an API key is never given on the command line, which other users can read: use --api-key-file',
       )
     const repeated = program.options.find(({ long }) => argv.filter((one) => one.split('=')[0] === long).length > 1)
-    if (repeated) throw new UsageError(`${repeated.long} may be given once only`) // which value counts would be a guess
+    if (repeated) throw new UsageError(`${repeated.long} may be given once only`) // which of two values counts would be a guess
     await program.parseAsync(argv, { from: 'user' })
     return exitCode
   } catch (error) {
@@ -76,7 +76,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
       return USAGE
     }
     const { code, message, stack } = error as NodeJS.ErrnoException
-    const isExpected = error instanceof UnreadyError || code !== undefined // of the system: a full disk, for example
+    const isExpected = error instanceof UnreadyError || code !== undefined // system errors, such as a full disk
     io.tell(`eaas-conformance: ${isExpected ? message : (stack ?? error)}`)
     return error instanceof UnreadyError ? UNREADY : FAILED
   }
@@ -119,7 +119,7 @@ async function test(text: string, options: Options, io: Io): Promise<number> {
   return failed > 0 || left.length > 0 ? FAILED : PASSED
 }
 
-/** Reads the path of the report before the cases run. @throws UsageError if it exists, or is standard output */
+/** Reads the path of the report before any case runs. @throws UsageError if the file exists, or it is standard output */
 function readNewFile(folder: string, given: string | undefined): string | undefined {
   if (given === undefined) return undefined
   const path = resolve(folder, readFileName('--json', given))
@@ -132,7 +132,7 @@ function readFileName(option: string, given: string): string {
   return given
 }
 
-/** Reads the URL; a path is a prefix of all calls. @throws UsageError, which repeats no password */
+/** Reads the URL. Its path precedes the path of every call. @throws UsageError, without the URL's password */
 function readUrl(text: string, allowInsecure: boolean): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol))
@@ -165,7 +165,7 @@ function readVersion(): string {
   return (JSON.parse(manifest) as { version: string }).version
 }
 
-/** The lines of a result in TAP version 14; `at` counts from 1. */
+/** A result in TAP version 14; `at` counts from 1. */
 function tapResult({ name, outcome, message }: Result, at: number): string {
   const point = `${outcome === 'failed' ? 'not ok' : 'ok'} ${at} - ${name.replaceAll(/[\\#]/g, '\\$&')}`
   if (outcome === 'skipped') return `${point} # SKIP ${message}\n`

@@ -1,10 +1,10 @@
-/** A run's calls to the server under test, and what they made there. */
+/** A run's calls to the server under test, and the list of what they created there. */
 import { randomBytes } from 'node:crypto'
 import { fillPath, JSON_MEDIA_TYPE, type OperationId, ROUTES, type RouteRow, readJson, type wire } from '@eaas/protocol'
 import { Fault, show } from './cases/case.js'
 
-const TIMEOUT_MS = 60_000 // a server that does not answer within this time does not answer
-/** The paths to which a POST makes a key or an API key. */
+const TIMEOUT_MS = 60_000 // a server that needs longer counts as not answering
+/** The paths where a POST creates a key or an API key. */
 const CREATIONS: readonly string[] = [ROUTES.createKey.path, ROUTES.createKeys.path, ROUTES.createApiKey.path]
 
 export type Fetch = typeof globalThis.fetch
@@ -16,14 +16,14 @@ export interface Said {
   query?: Readonly<Record<string, string | number>>
   body?: unknown
   headers?: Readonly<Record<string, string>>
-  apiKey?: string | null // another API key than that of the run; null for none
+  apiKey?: string | null // another API key than the run's; null for none
 }
 
 export interface Answer {
   status: number
   headers: Headers
   text: string
-  /** the JSON of the answer; undefined if it is not JSON */
+  /** the answer's JSON; undefined if it is not JSON */
   // biome-ignore lint/suspicious/noExplicitAny: each case looks at the members that it expects, whatever the answer is
   body: any
 }
@@ -41,7 +41,7 @@ export interface SessionOptions {
   wait?: ((ms: number) => Promise<void>) | undefined
 }
 
-/** Makes eight letters. There is no digit among them, so the text in upper case differs. */
+/** Makes eight letters and no digit, so that upper case always differs. */
 function randomLetters(): string {
   return String.fromCharCode(...randomBytes(8).map((byte) => 97 + (byte % 26)))
 }
@@ -59,7 +59,7 @@ export function createSession({ baseUrl, apiKey, isOpen, fetch = globalThis.fetc
     const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))
     const timeout = AbortSignal.timeout(TIMEOUT_MS)
     if (!isCleaning) options.signal?.throwIfAborted()
-    // Only the answer says what was made, so an interruption waits for it.
+    // Only the answer tells what was created, so an interruption waits for it.
     const isWaiting = isCleaning || (method === 'POST' && CREATIONS.includes(path))
     const response = await fetch(`${baseUrl}${path}${search.size > 0 ? `?${search}` : ''}`, {
       method,
@@ -90,7 +90,7 @@ export function createSession({ baseUrl, apiKey, isOpen, fetch = globalThis.fetc
     for (const result of body?.results ?? []) if (result.status === 201) keys.set(result.body?.id, result.body?.name)
   }
 
-  /** Notes what was made by calls whose answers were lost. Returns what may be left if the lists are refused. */
+  /** Finds what calls created whose answers were lost. Returns what may be left if the lists are refused. */
   async function findLost(): Promise<string[]> {
     try {
       const list = await ok('listKeys', { query: { status: 'active' } })
@@ -107,7 +107,7 @@ export function createSession({ baseUrl, apiKey, isOpen, fetch = globalThis.fetc
     return status === 'active' && name.toLowerCase().startsWith(run) // some cases write their name in upper case
   }
 
-  /** Makes a call that must succeed; returns its body, unchecked. @throws Fault */
+  /** Makes a call that must succeed. Returns its body, unchecked. @throws Fault */
   async function ok<Id extends OperationId>(operation: Id, said?: Said): Promise<Body<Id>> {
     const { status, body } = await call(operation, said)
     if (status < 200 || status > 299)
@@ -127,7 +127,7 @@ export function createSession({ baseUrl, apiKey, isOpen, fetch = globalThis.fetc
     send,
     call,
     ok,
-    /** Makes a call that must be refused; returns the answer. @throws Fault unless `refused` is `status code` */
+    /** Makes a call that must be refused. Returns the answer. @throws Fault unless it is `refused`: `status code` */
     async refused(operation: OperationId, said: Said, refused: string): Promise<Answer> {
       const answer = await call(operation, said)
       const got = answer.status < 300 ? `${answer.status}` : refusalOf(answer.status, answer.body)
@@ -138,7 +138,7 @@ export function createSession({ baseUrl, apiKey, isOpen, fetch = globalThis.fetc
     newApiKey: (fields: object) => ok('createApiKey', { body: { name: newName(), ...fields } }),
     newName,
     wait: options.wait ?? ((ms: number) => new Promise((resolve) => setTimeout(resolve, ms))),
-    /** Destroys the keys of the run, and revokes its API keys; returns what is left. */
+    /** Destroys the run's keys, and revokes its API keys. Returns what is left. */
     async cleanUp() {
       isCleaning = true
       const left = await findLost()
@@ -148,14 +148,13 @@ export function createSession({ baseUrl, apiKey, isOpen, fetch = globalThis.fetc
     },
   }
 
-  /** Returns a name that no key of the tenant has. */
   function newName(separator = ' '): string {
     names += 1
     return `${run}${separator}${names}`
   }
 }
 
-/** Says how a call was refused, as `status code`. */
+/** Describes a refusal as `status code`. */
 export function refusalOf(status: number, body: Answer['body']): string {
   return `${status} ${typeof body?.code === 'string' ? body.code : 'without a code'}`
 }

@@ -1,4 +1,4 @@
-/** Runs cases one after another: checks first that the API key may do all of them, and cleans up at the end. */
+/** Runs cases one after another. First checks that the API key may do everything, and cleans up at the end. */
 import { findMissingPermission, PERMISSIONS, type wire } from '@eaas/protocol'
 import { ANSWER_CASES, CLOSED_CASES, PERMISSION_CASES, STATE_CASES } from './cases/answers.js'
 import { API_KEY_CASES } from './cases/api-keys.js'
@@ -22,7 +22,7 @@ export const CASES: readonly Case[] = [
   ...Object.entries(AUDIT_CASES),
 ]
 
-/** Thrown where a run cannot begin: the server does not answer, or the API key may not do what the run needs. */
+/** Thrown where a run cannot begin: the server does not answer, or the API key lacks a permission. */
 export class UnreadyError extends Error {
   override readonly name = 'UnreadyError'
 }
@@ -59,7 +59,7 @@ async function ask(call: Promise<Answer>, name: string): Promise<Answer['body']>
   throw new UnreadyError(`${name} was answered ${refusalOf(status, body)}${detail}`)
 }
 
-/** Runs the cases until the signal; `onResult` is called as each ends. */
+/** Runs cases until the signal aborts. Calls `onResult` after each one. */
 export async function runCases(
   session: Session,
   { cases, signal, onResult }: { cases: readonly Case[]; signal?: AbortSignal; onResult?: (result: Result) => void },
@@ -85,7 +85,7 @@ async function runCase(session: Session, run: Case[1]): Promise<Pick<Result, 'ou
   }
 }
 
-/** What went wrong in words, with the cause of a call that was not answered. */
+/** Says what went wrong, with the cause if a call got no answer. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { message, cause } = error

@@ -1,6 +1,6 @@
 /**
- * Which row a write is bound to: the values that its condition gives, and how the database returns them. Reads only the
- * conditions that Drizzle's own functions build: SQL text may end in `or true`.
+ * Finds which row a write is bound to: the values that its condition gives, as the database returns them. Reads only
+ * conditions that Drizzle's own functions build, since SQL text may end in `or true`.
  */
 import { AS_READ, type Row, refuseSpelling, spellAs, spellRow } from '@eaas/sdk/adapter'
 import { Column, is, Param, SQL, StringChunk, type Table } from 'drizzle-orm'
@@ -27,7 +27,6 @@ export function readPins(known: KnownTable, table: Table, condition: unknown): R
   return isClosed && is(second, SQL) ? readJoined(known, table, second) : undefined
 }
 
-/** Reads what is between the brackets of `and` and `or`. */
 function readJoined(known: KnownTable, table: Table, { queryChunks }: SQL): Row | undefined {
   const words = queryChunks
     .filter((_, at) => at % 2 === 1)
@@ -50,7 +49,6 @@ function readComparison(known: KnownTable, table: Table, chunks: readonly unknow
   return name === '=' && is(value, Param) && column.table === table ? { [known.keyOf(column)]: value.value } : {}
 }
 
-/** Tells whether a part becomes a parameter, or is a column. */
 function isValue(value: unknown): boolean {
   if (Array.isArray(value)) return value.every(isValue)
   if (is(value, Param)) return isValue(value.value) && !is(value.encoder.mapToDriverValue(value.value), SQL)
@@ -65,7 +63,7 @@ export function withSpellings({ sealed, columns }: KnownTable, row: Row): Row {
   })
 }
 
-/** Tells whether the database finds a row only by spellings that `withSpellings` unifies. */
+/** Tells whether the database finds a row only in the spellings that `withSpellings` returns. */
 export function isFoundBySpelling({ sealed, columns }: KnownTable): boolean {
   return sealed.bind.every((key) => {
     const column = columns[key]
@@ -74,7 +72,7 @@ export function isFoundBySpelling({ sealed, columns }: KnownTable): boolean {
   })
 }
 
-/** @throws InvalidInputError if a row has another spelling in a column of `bind` than it was found by */
+/** @throws InvalidInputError if a row's column of `bind` is spelled otherwise than the value it was found by */
 export function assertSpelled({ sealed, columns }: KnownTable, stored: Row, given: Row): void {
   for (const key of sealed.bind) {
     const column = columns[key]
@@ -87,7 +85,7 @@ function isWhole(column: Column): boolean {
   return /^(tiny|small|medium|big)?(int|serial)/.test(column.getSQLType())
 }
 
-/** Spells a value, which must be spelled already but for the case of a UUID. */
+/** Returns a value as the database will; undefined unless it is spelled so already, apart from the case of a UUID. */
 function spell(column: Column, value: string | number | bigint) {
   const type = column.getSQLType().toLowerCase()
   if (column.dataType === 'custom' && type !== 'uuid' && !isWhole(column)) return value

@@ -1,6 +1,6 @@
 /**
- * The builders of Drizzle's queries. Where a query encrypts nothing, its conditions are rewritten before it is
- * executed, and its rows opened afterwards. The calls of a write are recorded until it is awaited.
+ * The builders of Drizzle's queries. Conditions are rewritten before a query is executed, and its rows opened
+ * afterwards. The calls of a write with encrypted values are recorded, and run once it is awaited.
  */
 import { isEaasError } from '@eaas/sdk'
 import {
@@ -35,7 +35,7 @@ interface Query {
   execute(placeholders?: Row): Promise<unknown>
 }
 
-/** Functions that run a query at once, or hand it out, before its conditions can be rewritten. */
+/** Functions that run a query, or hand out its SQL, before its conditions can be rewritten. */
 const AT_ONCE = ['prepare', '_prepare', 'toSQL', 'all', 'get', 'values', 'run', 'iterator']
 
 /** The functions that continue a query begun by `select()`, `update(table)` and the like. */
@@ -43,7 +43,7 @@ const BEGIN = ['from', 'values', 'set', 'select']
 
 interface Wrapping {
   atCaller?: AtCaller
-  /** What to do in place of running the query at once. */
+  /** What to do instead. */
   hint?: string | undefined
 }
 
@@ -65,7 +65,7 @@ export function wrapBuilder<T extends object>(
         if (AT_ONCE.includes(String(name)) && touches(tables, query))
           return () => refuseCall(`${String(name)}() of such a query`, hint)
       }
-      // Called on the wrapped one, so that a query that returns itself stays wrapped, and `then` finds our `execute`.
+      // Called on the wrapper, so that a query that returns itself stays wrapped, and `then` finds our `execute`.
       return (...args: unknown[]) => {
         const result: unknown = member.apply(wrapped, args)
         if (result === target) return wrapped // joins and set operators are bound to the builder itself
@@ -94,7 +94,7 @@ function copyOf<C extends SelectConfig | WriteConfig>(config: C): C {
   return config.joins ? { ...config, joins: config.joins.map((join) => ({ ...join })) } : { ...config }
 }
 
-/** Runs a query with another state, from which Drizzle makes the SQL before it waits. */
+/** Runs a query with another state. Drizzle makes the SQL before its first wait, so the state is restored at once. */
 function executeWith(query: Query, config: Query['config'], placeholders: Row | undefined): Promise<unknown> {
   const own = query.config
   query.config = config
@@ -133,7 +133,7 @@ async function executeSelect(
   return open((await executeWith(query, config, placeholders)) as Row[])
 }
 
-/** Tells whether columns can be added: not to a query that compares its rows with each other or with another query's. */
+/** Tells whether columns can be added. They would change the result of a query that compares rows. */
 function takesColumns({ distinct, groupBy = [], setOperators = [] }: SelectConfig): boolean {
   return !distinct && groupBy.length === 0 && setOperators.length === 0
 }
@@ -154,7 +154,7 @@ function selectionOf(config: Query['config']): Row {
 
 const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
 
-/** Records the calls on the builder of a write, and repeats them on Drizzle's own, which takes values at once. */
+/** Records the calls on a write's builder, and repeats them later on Drizzle's own, which needs the sealed values. */
 export function wrapWrite(written: Written): object {
   const calls: Call[] = []
   const waiting = new Later(() => (planFound(written, calls) ?? (() => runWrite(written, calls)))())
@@ -171,7 +171,7 @@ export function wrapWrite(written: Written): object {
   return wrapped
 }
 
-/** A query that is run when it is awaited, and whose errors name the line that made it. */
+/** A query that runs when it is awaited, and whose errors name the line that made it. */
 export class Later extends QueryPromise<unknown> {
   readonly execute: () => Promise<unknown>
 

@@ -41,7 +41,7 @@ type TypesOf<M> = M extends { readonly '~types'?: infer T } ? NonNullable<T> : n
 type Of<M, Which extends string> = TypesOf<M> extends { readonly [W in Which]: infer T } ? T : never
 type Present<T> = Exclude<T, null | undefined>
 
-/** The column of a field: it holds text if the model stores text, and has the type that the application sees. */
+/** A field's column: text if the model stores text, with the type that the application sees. */
 type FieldColumn<D extends Dialect, Plain, Stored> = [Plain] extends [Present<Plain>]
   ? NotNull<ValueColumn<D, Plain, Stored>>
   : ValueColumn<D, Plain, Stored>
@@ -66,7 +66,7 @@ export type EncryptedColumns<M, D extends Dialect> = {
 
 /**
  * Makes the columns that hold what a model stores: those of its fields, with the types that the application sees, and
- * those that the adapter fills. Add the ids and everything that is not encrypted.
+ * those that the adapter fills. You add the ids and the columns that are not encrypted.
  * @param builders what `pgTable`, `mysqlTable` or `sqliteTable` passes to a function
  * @throws InvalidInputError if the database has no column for what the model stores
  * @example

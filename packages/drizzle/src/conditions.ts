@@ -7,15 +7,15 @@ import { assertOrderText, assertText, type TextScope } from './text.js'
 type Refuse = (model: string, field: string) => never
 
 /**
- * The rewriting of one query. A promise that resolves to a query of Drizzle, which is thenable, would run it. So
- * conditions are rewritten at once, with gaps that `run` fills with indexes.
+ * The rewriting of one query. It is synchronous: a promise that resolves to a query of Drizzle, which is thenable,
+ * would run that query. So conditions get gaps, which `run` later fills with indexes.
  */
 export interface Rewriting extends TextScope {
-  /** The searches by encrypted columns; each fills a gap with a condition on its index. */
+  /** The searches of encrypted columns. Each fills its gap with a condition on an index. */
   readonly searches: Search[]
-  /** Functions that change the state of a query, once all gaps are filled. */
+  /** Change the state of a query once all gaps are filled. */
   readonly changes: (() => void)[]
-  /** Rewrites a query inside of this one. @throws InvalidInputError if it selects sealed columns where it must not */
+  /** Rewrites an inner query. @throws InvalidInputError if it selects sealed columns although `mayBeSealed` is false */
   visit(query: unknown, mayBeSealed: boolean): void
 }
 
@@ -36,7 +36,7 @@ export function rewrite(rewriting: Rewriting, condition: unknown): unknown {
   return rewriteBuilt(rewriting, condition)
 }
 
-/** The same for SQL whose text Drizzle has made. */
+/** The same for SQL that Drizzle wrote, whose text needs no check. */
 export function rewriteBuilt(rewriting: Rewriting, condition: unknown): unknown {
   const { tables } = rewriting
   if (Array.isArray(condition)) return same(condition, rewriteAll(rewriting, condition))
@@ -88,7 +88,7 @@ const OPERATORS: Readonly<Record<string, { many: boolean; make: Compare }>> = {
   'not in': { many: true, make: notInArray },
 }
 
-/** `searches.ts` has already removed the comparisons that it can answer. */
+/** `searches.ts` has already removed the searches that may find more rows than match. */
 const SEARCH_HINT = searchHint(
   'Search so in the `where` of a select, alone or within `and`, by an index of parts or of buckets, and count the rows.',
 )
@@ -102,7 +102,7 @@ const WORDS: Readonly<Record<string, string>> = {
   '<>': 'ne',
 }
 
-/** The function of Drizzle that makes an operator of SQL. */
+/** Returns the name of Drizzle's function for an SQL operator. */
 export function wordOf(operator: string): string {
   return WORDS[operator] ?? operator.replaceAll(/ (.)/g, (_, first: string) => first.toUpperCase())
 }
@@ -112,7 +112,7 @@ type Comparison = { condition: SQL; column: Column; operator: string; rest: read
 function compare({ searches }: Rewriting, known: KnownTable, { condition, column, operator, rest }: Comparison): SQL {
   const { sealed } = known
   const key = known.keyOf(column)
-  // Null is stored as null, so these two need no index.
+  // Null is stored as null, so comparisons with it need no index.
   if (/^is( not)? null$/.test(operator) && rest.length === 0) return condition
   const how = OPERATORS[operator]
   const [value] = rest
@@ -128,7 +128,7 @@ function compare({ searches }: Rewriting, known: KnownTable, { condition, column
   return gap
 }
 
-/** Returns the column of an index, of the same alias or subquery as another column. */
+/** Returns the index column under the same alias or subquery as its field. */
 export function indexBeside({ columns }: KnownTable, { table }: Column, name: string): Column {
   const index = (table as unknown as Record<string, Column>)[name] ?? columns[name]
   if (!index) throw new Error(`${name} is not a column of the table`)
@@ -153,7 +153,7 @@ export function assertPlain(rewriting: Rewriting, part: unknown): void {
   rewriteBuilt(rewriting, part)
 }
 
-/** Refuses to sort or group rows by an encrypted column, also by its place in the result. */
+/** Refuses to sort or group rows by an encrypted column, named or by its position in the result. */
 export function assertOrder(rewriting: Rewriting, part: unknown, places: SealedPlaces = { places: [] }): void {
   assertNoSealed(rewriting.tables, part, refuseOrder)
   assertOrderText(rewriting, part, places)

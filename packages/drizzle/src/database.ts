@@ -1,4 +1,4 @@
-/** Wraps a database of Drizzle, so that its queries go through the other files here, which encrypt, rewrite and open. */
+/** Wraps a database of Drizzle, so that all queries pass through this adapter. */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { and, is, SQL, type Table } from 'drizzle-orm'
 import { Later, wrapBuilder, wrapWrite } from './builders.js'
@@ -24,7 +24,7 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
         return wrapQueries(tables, target, member as Record<string, RelationalBuilder>)
       if (name === 'session' || name === '$primary') return member && wrapDatabase(tables, member as object)
       if (name === '_') {
-        // What Drizzle knows of a database has its session too.
+        // Drizzle also keeps the session in this member.
         const known = member as { session: object }
         return { ...known, session: wrapDatabase(tables, known.session) }
       }
@@ -61,7 +61,7 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
       if (name === '$count') return (source: unknown, filter?: unknown) => count(tables, call, source, filter)
       if (name === 'transaction')
         return (run: (inner: object) => unknown, ...rest: unknown[]) => {
-          // Refused before it is called, since it would write until its first wait.
+          // Refused before the call, since the function would write until its first wait.
           if (isSync(target) && run.constructor.name === 'AsyncFunction') refuseWaiting()
           return call(
             (inner: object) => {
@@ -78,7 +78,7 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
   })
 }
 
-/** Encrypting takes time, and such a transaction does not wait. */
+/** Encrypting is asynchronous, and such a transaction does not wait. */
 const OUTSIDE =
   'Await the query outside of it. To write in one, encrypt the rows before, by `encrypt` of the model, and use a transaction of the database that was passed to `encrypted`; or use a driver that waits, such as libsql.'
 
@@ -90,7 +90,7 @@ interface With {
   as(query: unknown): unknown
 }
 
-/** Wraps the builder that Drizzle passes to a function too, and checks SQL that is given in place of a query. */
+/** Also wraps the builder that Drizzle passes to a function, and checks SQL given in place of a query. */
 function wrapWith(tables: KnownTables, { as }: With): With {
   const checked = (query: unknown) => {
     if (is(query, SQL)) assertStatement(tables, query)
@@ -104,7 +104,6 @@ function wrapWith(tables: KnownTables, { as }: With): With {
   }
 }
 
-/** A relational query, whose conditions and rows are not known before it is awaited. */
 class LaterQuery extends Later {
   prepare(): never {
     refuseCall('prepare() of a relational query', 'Await the query itself.')
@@ -115,7 +114,7 @@ class LaterQuery extends Later {
   }
 }
 
-/** Wraps a count, which is also a part of SQL until it is awaited. */
+/** Wraps a count, which can be awaited, or used as a part of SQL. */
 function count(tables: KnownTables, call: Anything, source: unknown, filter: unknown): unknown {
   const later = new Later(async () => {
     const rewriting = createRewriting(tables, [source])
@@ -168,7 +167,7 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
   )
 }
 
-/** Checks what is passed to `execute`, or is the text of a common table expression. */
+/** Checks SQL passed to `execute`, or used as a common table expression. */
 function assertStatement(tables: KnownTables, statement: unknown): void {
   const dry = createRewriting(tables)
   for (const query of queriesIn(statement)) dry.visit(query, true)

@@ -32,7 +32,7 @@ function needsRows({ known, table }: Written, set: Row, calls: readonly Call[]):
   return !pins || known.sealed.needsRow(changes, pins)
 }
 
-/** Runs in a new transaction; in that of a write, behind a savepoint. If it fails, nothing of it is stored. */
+/** Runs a change in a new transaction or, within one, behind a savepoint. If it fails, nothing of it is stored. */
 function within<T>(written: Written, change: (inner: Written) => Promise<T>): Promise<T> {
   const { on, known } = written
   assertFoundAgain(known.sealed)
@@ -68,7 +68,7 @@ async function updateFound(written: Written, calls: readonly Call[]): Promise<un
   return results.length > 0 ? mergeResults(results) : runNone(written, rest)
 }
 
-/** Runs an update that changes nothing, for a result as the driver returns it. */
+/** Runs an update that matches no row, to return a result in the driver's form. */
 async function runNone({ known, on, table }: Written, calls: readonly Call[]): Promise<unknown> {
   const key = known.sealed.bind[0] ?? ''
   const update = on
@@ -79,7 +79,7 @@ async function runNone({ known, on, table }: Written, calls: readonly Call[]): P
   return returning ? update.returning?.(...returning[1]) : update
 }
 
-/** Finds rows, and locks them where the database can: reads what values are bound to, and what may determine their key. */
+/** Finds and locks rows: the columns that values are bound to, and those that may determine a row's key. */
 async function findRows({ tables, known, table, on }: Written, condition: SQL | undefined): Promise<Row[]> {
   const { sealed, columns } = known
   const rewriting = createRewriting(tables, [table])
@@ -92,7 +92,7 @@ async function findRows({ tables, known, table, on }: Written, condition: SQL | 
     .select(Object.fromEntries(names.map((key) => [key, columns[key]])))
     .from(table)
     .where(where)
-    .orderBy(...sealed.bind.flatMap((key) => columns[key] ?? [])) // so that two such writes lock in one order
+    .orderBy(...sealed.bind.flatMap((key) => columns[key] ?? [])) // a fixed order, so that two such writes do not deadlock
   return query.for ? query.for('update') : query
 }
 
@@ -150,7 +150,7 @@ async function upsertFound(written: Written, calls: readonly Call[], conflict: C
   return mergeResults(results)
 }
 
-/** Returns what is set: a value, or that of the row to insert. */
+/** Returns a value to set; `excluded.…` becomes the value of the row to insert. */
 function ofRow(known: KnownTable, row: Row, [key, value]: [string, unknown]): unknown {
   if (!isExcluded(known, key, value)) return value
   if (row[key] !== undefined || known.sealed.columns.includes(key)) return row[key] ?? null

@@ -20,7 +20,7 @@ export {
 
 export type Pair = readonly [table: Table, model: AnyModel]
 
-/** The same tables, each with its model, or with a sentence in place of a model that does not fit. */
+/** The same tables, each with its model, or with a sentence about why its model does not fit. */
 export type ModelsOf<Pairs extends readonly Pair[]> = {
   readonly [At in keyof Pairs]: Pairs[At] extends readonly [infer T extends Table, infer M]
     ? [FaultOf<T, M>] extends [never]
@@ -54,7 +54,7 @@ export function encrypted<D extends object, const Pairs extends readonly Pair[]>
   return wrapDatabase(knowTables(database, tables as unknown as readonly (readonly [Table, AnyModel])[]), database)
 }
 
-/** What is wrong with the columns of a table for a model; never if nothing is. */
+/** What is wrong with a table's columns for a model; `never` if nothing is. */
 type FaultOf<T extends Table, M> = M extends { readonly '~types'?: { plain: infer Plain; stored: infer Stored } }
   ? { [Name in keyof Stored & string]-?: ColumnFault<T, Name, Plain, Stored[Name]> }[keyof Stored & string]
   : never

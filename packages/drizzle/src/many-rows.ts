@@ -1,4 +1,4 @@
-/** Writes of many rows: one update of PostgreSQL for rows that were read, an insert that is divided, what these return. */
+/** Writes of many rows: one PostgreSQL update of rows that were read, an insert in parts, and their results. */
 import {
   divideRows,
   MANY_ROWS,
@@ -23,7 +23,7 @@ import {
   type Written,
 } from './tables.js'
 
-/** Tells whether PostgreSQL reads the values of all columns from JSON: a custom type may not be readable so. */
+/** Tells whether one update can take its values from JSON: PostgreSQL may not read a custom type from it. */
 export function takesMany({ sealed, columns }: KnownTable): boolean {
   return sealed.columns.every((key) => {
     const { columnType = '', dataType } = columns[key] ?? {}
@@ -31,7 +31,7 @@ export function takesMany({ sealed, columns }: KnownTable): boolean {
   })
 }
 
-/** Seals the changes of rows; returns what is set, and the values that it is set from. */
+/** Seals the changes of rows. Returns what `set` gets, and the source of the values. */
 export async function setMany(known: KnownTable, changes: Row, rows: readonly Row[]): Promise<{ set: Row; from: SQL }> {
   const { same, own, json } = await sealMany(known.sealed, changes, rows, known.nameIn)
   const quote = (key: string) => quoteName(known.nameIn(key))
@@ -52,7 +52,7 @@ function manyValue({ sealed }: KnownTable, key: string): SQL {
 
 const COUNTS = ['count', 'rowCount', 'affectedRows', 'rowsAffected', 'changes'] as const
 
-/** Returns how many rows a write has changed, which drivers report in different ways. */
+/** Returns how many rows a write changed. @throws InvalidInputError if the driver reports no count */
 export function changedRows(result: unknown): number {
   return findCount(result) ?? refuseCall('an upsert by a driver that counts no rows', 'Add `returning`.')
 }
@@ -78,13 +78,13 @@ export function mergeResults(results: readonly unknown[]): unknown {
   return rows
 }
 
-/** Returns what the drivers of MySQL report, beside the columns of a result. */
+/** Returns what the MySQL drivers report instead of rows. */
 function headerOf(result: unknown): Row | undefined {
   const [header] = Array.isArray(result) ? (result as unknown[]) : []
   return typeof header === 'object' && header !== null && 'affectedRows' in header ? (header as Row) : undefined
 }
 
-/** The id that SQLite reports is that of the last row, and that of MySQL the first one's. */
+/** SQLite reports the id of the last row, MySQL that of the first one. */
 function lastOf(results: readonly unknown[]): unknown {
   const last = results.at(-1)
   return typeof last === 'object' && last !== null && 'lastInsertRowid' in last ? last : results[0]
@@ -97,13 +97,13 @@ function countsIn(result: unknown): [name: string, count: number][] {
   })
 }
 
-/** A builder of an insert. Those of SQLite also have the method that runs it at once. */
+/** A builder of an insert. SQLite's also has a method that runs it at once. */
 interface Insert {
   session: object
   toSQL(): { params: readonly unknown[] }
 }
 
-/** Runs a write. An insert of more rows than one statement takes is several in one transaction, in their order. */
+/** Runs a write. An insert of more rows than one statement takes becomes several, in order, in one transaction. */
 export async function runCalls({ on, method, table, known }: Written, calls: readonly Call[]): Promise<unknown> {
   const rows = (calls.find(([name]) => name === 'values')?.[1][0] ?? []) as readonly Row[]
   const build = (some: readonly Row[], inner = on) => {
@@ -117,8 +117,8 @@ export async function runCalls({ on, method, table, known }: Written, calls: rea
   const alone = (row: Row) => countIn(build([row]))
   const width = Object.keys(known.columns).length
   const costOf = (row: Row) => (Object.values(row).some(isExpression) ? alone(row) : width)
-  const parts = divideRows(rows, costOf, most - alone(rows[0] as Row)) // also has what is not of a row
-  // A row may need fewer, since PostgreSQL has a word for what it leaves out.
+  const parts = divideRows(rows, costOf, most - alone(rows[0] as Row)) // also counts parameters that belong to no row
+  // The count may be too high: on PostgreSQL, a value left out becomes `default`, without a parameter.
   if (parts.length === 1 || countIn(insert) <= most) return insert
   const refuse = () => refuseParameters(known.sealed.name, { rows: rows.length, count: countIn(insert), most })
   if (!on.transaction) return refuse()
@@ -142,7 +142,7 @@ function countIn(insert: Builder): number {
   return (insert as unknown as Insert).toSQL().params.length
 }
 
-/** The most parameters of a statement of Cloudflare's databases, D1 and those of durable objects. */
+/** The most parameters of a statement in Cloudflare's databases: D1 and those of durable objects. */
 const MOST_OF_CLOUDFLARE = 100
 
 function mostOf(insert: Builder): number {
@@ -153,7 +153,7 @@ function mostOf(insert: Builder): number {
   return isSqlite ? MOST_PARAMETERS.sqlite : MOST_PARAMETERS.postgres
 }
 
-/** Tells whether a driver has refused to begin a transaction: those that send each query by HTTP do. */
+/** Tells whether a driver refused to begin a transaction, as those do that send each query by HTTP. */
 function hasNoTransactions(error: unknown): boolean {
   const { message, cause } = error as Error
   const text = `${message} ${(cause as Error | undefined)?.message}`

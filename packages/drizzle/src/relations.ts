@@ -31,7 +31,7 @@ export function rewriteQuery(outer: Rewriting, of: TableConfig, config: QueryCon
   if (where !== undefined) {
     const searches = rewriting.searches.length
     const rewritten = rewrite(rewriting, call(where, getOperators()))
-    // Drizzle puts its own aliases into conditions that are not functions, but not into their subqueries.
+    // Drizzle puts its own aliases into conditions that are not functions, but not into subqueries in them.
     const isSame = typeof where === 'function' && rewriting.searches.length === searches
     out.where = isSame ? where : rewritten
   }
@@ -49,10 +49,10 @@ export function rewriteQuery(outer: Rewriting, of: TableConfig, config: QueryCon
 
 type Level = { of: TableConfig; config: QueryConfig; rows: readonly Row[] }
 
-/** Opens the rows of a relational query in place, the tables of one level at once. */
+/** Opens the rows of a relational query in place, level by level. */
 export async function openLevels(tables: KnownTables, level: Level, find: FindConfig): Promise<void> {
   const { of, config, rows } = level
-  // Awaits all at once: a second failure that nothing awaits would end the process.
+  // Awaits all together: a second rejection that nothing awaits would end the process.
   await Promise.all([openOwn(tables, of, rows), ...openInner(tables, level, find)])
   const hidden = lackingColumns(tables, of, config)
   if (hidden.length > 0) for (const row of rows) for (const key of hidden) delete row[key]
@@ -98,7 +98,7 @@ function findKnown(tables: KnownTables, { columns }: TableConfig): KnownTable | 
   return column && tables.find(column.table)
 }
 
-/** Lists the columns that Drizzle reads: those that are true or, if none is, those that are not named. */
+/** Lists the columns that Drizzle reads: those set to true or, if none is, all that are not named. */
 function selectedColumns(of: TableConfig, { columns = {} }: QueryConfig): string[] {
   const all = Object.keys(of.columns)
   const isPositive = all.some((name) => columns[name] === true)
@@ -114,7 +114,7 @@ export function tableOf({ columns }: TableConfig): Table {
   return Object.values(columns)[0]?.table as Table
 }
 
-/** Removes the searches from the condition of the outermost rows; undefined if there are none. */
+/** Removes the searches from the outermost condition; undefined if it has none. */
 export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig) {
   const { where: given, limit, offset, ...others } = config
   const call = (part: unknown): unknown => (typeof part === 'function' ? part(of.columns, getOperators()) : part)

@@ -13,7 +13,7 @@ export function filteredKey(at: number): string {
   return `${BOUND}filter_${at}`
 }
 
-/** The names of the columns that are added at the end of a selection begin so. */
+/** Begins the names of the columns that are added at the end of a selection. */
 const BOUND = 'eaas_bound_'
 
 /**
@@ -105,7 +105,6 @@ async function openSelected({ known, places }: Selected, rows: readonly Row[]): 
   }
 }
 
-/** Returns the value at a path, or undefined if the path ends early. */
 function getAt(row: Row, path: Path): unknown {
   return path.reduce<unknown>(
     (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),

@@ -1,4 +1,4 @@
-/** The parts of a query of Drizzle: rewrites each, or checks that it has no encrypted column. */
+/** Rewrites each part of a Drizzle query, or checks that it names no encrypted column. */
 import {
   type NamedRelation,
   type Row,
@@ -45,13 +45,13 @@ export interface WriteConfig {
 
 type SetOperator = { isAll: boolean; rightSelect: unknown; orderBy?: readonly unknown[] }
 
-/** @param sources what its SQL can name */
+/** @param sources the tables and subqueries that its SQL can name */
 export function createRewriting(tables: KnownTables, sources: readonly unknown[] = []): Rewriting {
   const none = { tables, relations: [], from: '', searches: [], changes: [], visit: () => undefined }
   return within(none, sources)
 }
 
-/** Returns the rewriting of a query inside, which reads these sources and can name those around it. */
+/** Returns the rewriting of an inner query, which can name these sources and those around it. */
 export function within(rewriting: Rewriting, sources: readonly unknown[]): Rewriting {
   const relations = [...relationsOf(rewriting.tables, sources), ...rewriting.relations]
   const from = [rewriting.from, ...sources.filter((one) => is(one, SQL)).map(partText)].filter(Boolean).join(', ')
@@ -64,7 +64,7 @@ export function within(rewriting: Rewriting, sources: readonly unknown[]): Rewri
   return inner
 }
 
-/** Makes the SQL of a query in which nothing is left to rewrite. @throws InvalidInputError */
+/** Makes the SQL of a query that needs no rewriting. @throws InvalidInputError if it does */
 export function buildChecked(tables: KnownTables, config: SelectConfig | WriteConfig, build: () => unknown): unknown {
   assertFinal(tables, config)
   const built = build()
@@ -72,20 +72,20 @@ export function buildChecked(tables: KnownTables, config: SelectConfig | WriteCo
   return built
 }
 
-/** Records the changes to a query. Rewriting it again changes nothing. */
+/** Records the changes of a query. Rewriting it twice changes nothing more. */
 export function rewriteBuilder(rewriting: Rewriting, config: SelectConfig | WriteConfig): void {
   if ('fields' in config) rewriteSelect(rewriting, config)
   else rewriteWrite(rewriting, config)
 }
 
-/** Rewrites a write of a table without a model. It stores plaintext, so it must take no encrypted column. */
+/** Rewrites a write of a table without a model: it stores plaintext, so no encrypted column may go into it. */
 function rewriteWrite(outer: Rewriting, config: WriteConfig): void {
   const rewriting = within(outer, [config.table, config.from, ...joinedTo(config)])
   const { values, set, where, onConflict, joins = [], withList = [] } = config
   for (const source of [config.from, ...withList]) visitSource(rewriting, source)
   for (const { leaf } of leavesOf(config.returningFields ?? {})) if (!isColumn(leaf)) assertPlain(rewriting, leaf)
   assertOrder(rewriting, config.orderBy)
-  // In place of rows, there may be a query whose rows are inserted.
+  // `values` may be a query.
   if (!Array.isArray(values) || is(values, SQL)) rewrite(rewriting, values)
   else for (const row of values) assertPlain(rewriting, Object.values(row as Row))
   assertPlain(rewriting, Object.values(set ?? {}))
@@ -130,7 +130,7 @@ export function visitSource(rewriting: Rewriting, source: unknown): void {
 
 const COMPARED = 'Their rows are compared: do so once they are decrypted.'
 
-/** Checks a union and the like: what both sides select is opened as the columns of the left side. */
+/** Checks a union and the like: both sides are opened as the columns of the left side. */
 function visitOperator(
   rewriting: Rewriting,
   { fields }: SelectConfig,
@@ -166,7 +166,7 @@ function isSelect(query: object): query is { config: SelectConfig } {
   return typeof config === 'object' && config !== null && 'fields' in config
 }
 
-/** Checks a subquery whose SQL another builder made. The SQL of ours was checked when it was made. */
+/** Checks a subquery that another builder made. Ours were checked when they were made. */
 function assertSubquery(tables: KnownTables, subquery: Subquery): void {
   const { sql } = subquery._
   if (checked.has(sql)) return
@@ -175,7 +175,7 @@ function assertSubquery(tables: KnownTables, subquery: Subquery): void {
   for (const { leaf } of leavesOf(selectedBy(subquery))) if (!isColumn(leaf)) assertNoSealed(tables, leaf, refuseSearch)
 }
 
-/** Refuses a query that is sent unchanged but searches by an encrypted column. */
+/** Refuses a query that searches by an encrypted column but is sent unchanged. */
 export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | WriteConfig): void {
   const dry = createRewriting(tables)
   if (is(query, SQL)) rewriteBuilt(dry, query)
@@ -184,7 +184,6 @@ export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | Wri
   if (search) refuseSearch(search.model, search.field)
 }
 
-/** Refuses a search that can no longer be rewritten. @throws InvalidInputError */
 export function refuseSearch(model: string, field: string): never {
   const hint = 'Search by the column of its index, with the value that `index` of the model makes.'
   refuseCall(`a subquery that searches by ${model}.${field}`, hint)
@@ -205,7 +204,7 @@ function placesOf(tables: KnownTables, fields: Row): SealedPlaces {
   return { places: leavesOf(fields).map(({ leaf }) => (isColumn(leaf) ? namesOf(tables, leaf) : [])) }
 }
 
-/** Returns the names of an encrypted column: `casing` of Drizzle may have made another. */
+/** Returns the names of an encrypted column: its key, and the name that Drizzle's `casing` may have made. */
 export function namesOf(tables: KnownTables, column: Column): SealedColumn[] {
   const known = tables.findSealed(column)
   if (!known) return []

@@ -1,6 +1,6 @@
 /**
- * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
- * are opened, then filtered; `limit` and `offset` count those that are left.
+ * Searches of a select by indexes that find more rows than match: `like`, ranges and truncated indexes. The rows are
+ * opened, then filtered; `limit` and `offset` count only the rows that remain.
  */
 import { namesInSql, type Query, readSearch, refuseCall, refuseCount, takeSearches } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
@@ -16,7 +16,7 @@ export function withoutSearches(tables: KnownTables, where: unknown): { rest: un
   return { rest: asked.length === 0 ? where : and(...(rest as SQL[])), asked }
 }
 
-/** Returns the condition on the indexes, which has gaps until the searches of the rewriting are filled. */
+/** Returns the condition on the indexes, with gaps until `run` fills them. */
 export function searchFor({ searches }: Rewriting, asked: readonly Asked[]): SQL | undefined {
   return and(
     ...asked.map(({ known, column, query, operator }) => {
@@ -39,7 +39,7 @@ function conditionOn(known: KnownTable, beside: Column, found: { column: string;
   return found.by === 'in' ? inArray(index, found.values) : arrayContains(index, found.values)
 }
 
-/** Tells whether an opened row matches. `valueAt` returns that of a searched column, by its place among them. */
+/** Tells whether an opened row matches. `valueAt` returns the value of the nth searched column. */
 export function areRight(asked: readonly Asked[], valueAt: (at: number) => unknown): boolean {
   return asked.every(({ known, column, query }, at) => {
     const field = known.keyOf(column)
@@ -54,7 +54,7 @@ export function numberOf(value: unknown, name: string): number | undefined {
   return refuseCall(`${name} other than a number, of a search that finds more rows than match,`, 'Pass a number.')
 }
 
-/** Refuses expressions with a window, which would include rows that are filtered out. @throws InvalidInputError */
+/** Refuses window functions, which would count rows that are filtered out. @throws InvalidInputError */
 export function assertNoWindow(parts: readonly unknown[]): void {
   for (const part of parts) {
     if (is(part, SQL.Aliased)) assertNoWindow([part.sql])
@@ -79,7 +79,7 @@ function conjunctsOf(part: unknown): unknown[] {
   return isAnd ? inner.queryChunks.filter((_, at) => at % 2 === 0).flatMap(conjunctsOf) : [part]
 }
 
-/** Reads the value of a part of a comparison. Drizzle's `like` has the bare value, others a parameter. */
+/** Reads a value in a comparison: `like` holds it bare, other operators as a parameter. */
 function readValue(chunk: unknown): { value: unknown } | undefined {
   if (is(chunk, Param)) return chunk
   return typeof chunk === 'string' || typeof chunk === 'number' || chunk instanceof Date ? { value: chunk } : undefined

@@ -1,4 +1,4 @@
-/** The tables of a Drizzle schema with encrypted fields: each is found by any column, also of an alias or a subquery. */
+/** The tables with encrypted fields. Each is found from any of its columns, including those of an alias or a subquery. */
 import { InvalidInputError } from '@eaas/sdk'
 import {
   createIdMaker,
@@ -35,7 +35,7 @@ export interface KnownTables {
   ids: IdMaker
 }
 
-/** Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model */
+/** Finds each model's table and checks that they fit. @throws InvalidInputError when a table lacks a column of its model */
 export function knowTables(database: object, pairs: readonly (readonly [Table, object])[]): KnownTables {
   const { casing } = (database as { dialect?: { casing?: Casing } }).dialect ?? {}
   const known = new Map(pairs.map(([table, model]) => [nameOf(table), knowTable(table, model, casing)]))
@@ -86,7 +86,7 @@ function knowTable(table: Table, model: object, casing: Casing | undefined): Kno
   }
 }
 
-/** @throws InvalidInputError if a row may lack the value, or the database makes it only at the insert */
+/** @throws InvalidInputError if a row may lack the value, or the database generates it only during the insert */
 function assertBindable(model: string, key: string, column: Column | undefined): void {
   if (column && !column.notNull && !column.hasDefault) {
     const why = 'it may be null, so that an insert without it compiles'
@@ -109,7 +109,6 @@ const HOLDS: Readonly<Record<StoredColumn['holds'], readonly [types: readonly st
   parts: [['array'], 'Use text().array().'],
 }
 
-/** @throws InvalidInputError where a column cannot hold what the model stores in it */
 function assertHolds(model: string, { column: key, holds }: StoredColumn, column: Column | undefined): void {
   if (!column || column.dataType === 'custom') return
   const [, length] = /^(?:var)?char(?:acter)?(?: varying)?\((\d+)\)/.exec(column.getSQLType().toLowerCase()) ?? []
@@ -122,7 +121,7 @@ function assertHolds(model: string, { column: key, holds }: StoredColumn, column
   )
 }
 
-/** @throws InvalidInputError for a column that the database would fill, in plaintext, if a row leaves it out */
+/** @throws InvalidInputError if the database would fill the column with plaintext in a row that leaves it out */
 function assertNotFilled(model: string, key: string, column: Column | undefined): void {
   const isFilled = (column?.default ?? column?.generated) !== undefined
   if (!isFilled) return
@@ -136,7 +135,7 @@ export function sqlName(table: Table): string {
   return quoteName(getTableName(table), (table as unknown as Record<symbol, string | undefined>)[SCHEMA])
 }
 
-/** Names a table with its schema, identically for all of its aliases, and on SQLite in whatever case it is written. */
+/** Names a table with its schema: one name for all aliases and, on SQLite, for every case. */
 export function nameOf(table: Table): string {
   const of = table as unknown as Record<symbol, string | undefined>
   const name = JSON.stringify([of[SCHEMA] ?? null, of[ORIGINAL_NAME] ?? null])
@@ -145,7 +144,7 @@ export function nameOf(table: Table): string {
     : name
 }
 
-/** Refuses to write to a table by another definition, whose columns have other names. @throws InvalidInputError */
+/** Refuses to write through another definition of the table, whose columns are named otherwise. @throws InvalidInputError */
 export function assertSameColumns({ sealed, columns }: KnownTable, table: Table): void {
   const given = getTableColumns(table) as Record<string, Column>
   const isSame = (key: string) => given[key]?.name === columns[key]?.name
@@ -169,12 +168,11 @@ export type Builder = { [name: string]: (...args: unknown[]) => Builder & Promis
 export interface Written {
   tables: KnownTables
   known: KnownTable
-  /** The table as the write names it. */
+  /** As the write names it, possibly an alias. */
   table: Table
-  /** The database, or the transaction. */
   on: Database
   method: WriteMethod
-  /** Whether it is a step of a write that is taken back if it fails. */
+  /** Whether it is a step of a write that is undone if it fails. */
   isStep?: boolean
 }
 
@@ -187,12 +185,12 @@ export interface Database extends Record<WriteMethod, (table: Table) => Builder>
   transaction<T>(run: (inner: Database) => T): T
 }
 
-/** Whether a driver runs queries at once, like `better-sqlite3`: its transactions end when their function returns. */
+/** Whether a driver runs queries synchronously, as `better-sqlite3` does: a transaction ends when its function returns. */
 export function isSync(database: object): boolean {
   return (database as { resultKind?: unknown }).resultKind === 'sync'
 }
 
-/** The rows that a select finds, in an order, and locked where the database can. */
+/** The rows of a select, which can be sorted and, where the database can, locked. */
 type Found = Promise<Row[]> & { orderBy(...columns: Column[]): Found; for?: (strength: 'update') => Promise<Row[]> }
 
 export function isExpression(value: unknown): boolean {

@@ -1,4 +1,4 @@
-/** What the text of SQL names, beside the objects of Drizzle in it. */
+/** The names in SQL text between Drizzle's objects. */
 import {
   assertSqlOrder,
   assertSqlPart,
@@ -14,12 +14,12 @@ import type { KnownTables } from './tables.js'
 const HINT =
   'Use the methods of Drizzle, or execute it on the database that was passed to `encrypted`, which sees what is stored.'
 
-/** @throws InvalidInputError for a statement that writes one of these tables, or names such a column */
+/** @throws InvalidInputError for a statement that writes one of these tables, or names an encrypted column */
 export function assertNotNamed(statement: unknown, names: KnownTables['names']): void {
   assertStatement(sqlText(statement), names, HINT)
 }
 
-/** Refuses text that writes a table with encrypted columns, in SQL whose selection is read by its columns. */
+/** Refuses text that writes a table with encrypted columns, in SQL whose results are opened by their columns. */
 export function assertNoWrite(tables: KnownTables, statement: SQL): void {
   assertNotNamed(
     statement,
@@ -27,12 +27,12 @@ export function assertNoWrite(tables: KnownTables, statement: SQL): void {
   )
 }
 
-/** Checks the text of a part of a query; encrypted columns as objects are checked elsewhere. */
+/** Checks the SQL text in a part of a query, but not the column objects in it. */
 export function assertText(within: TextScope, part: unknown): void {
   for (const text of textsOf(within, part)) assertSqlPart(text, within.relations, { hint: HINT })
 }
 
-/** The same for what rows are sorted or grouped by, where it may name `places` of the result. */
+/** The same for `order by` and `group by`, where a number may be a position in the result. */
 export function assertOrderText(within: TextScope, part: unknown, places: SealedPlaces): void {
   for (const text of textsOf(within, part)) assertSqlOrder(text, within.relations, places)
 }
@@ -40,11 +40,11 @@ export function assertOrderText(within: TextScope, part: unknown, places: Sealed
 export interface TextScope {
   tables: KnownTables
   relations: NamedRelations
-  /** The SQL that a query reads from in place of a table. */
+  /** The SQL in the place of a table, if any. */
   from: string
 }
 
-/** Lists the texts of the SQL in a part. @throws InvalidInputError if one has a query of such a table inside */
+/** Lists the SQL texts in a part. @throws InvalidInputError if one contains a query of a table with a model */
 function textsOf(within: TextScope, part: unknown): string[] {
   if (Array.isArray(part)) return part.flatMap((one) => textsOf(within, one))
   const { tables, from } = within
@@ -59,12 +59,12 @@ function textsOf(within: TextScope, part: unknown): string[] {
   return [text]
 }
 
-/** Tells whether a named expression is selected from a subquery, in which its text was checked. */
+/** Tells whether a named expression comes from a subquery, where its text was already checked. */
 function isOfSubquery(named: object): boolean {
   return (named as { isSelectionField?: boolean }).isSelectionField === true
 }
 
-/** The SQL of subqueries that were checked before it was made: it contains the columns that they select. */
+/** SQL of subqueries that was checked before it was built: the built SQL contains the selected columns. */
 export const checked = new WeakSet<object>()
 
 /** The text of a part, with `?` for its columns, for most of its values and for the queries inside. */
@@ -73,7 +73,7 @@ export function partText(part: unknown): string {
   return chunkText(part, partText)
 }
 
-/** The text of a statement, or of one that Drizzle has built. */
+/** The text of a statement, given as text or built by Drizzle. */
 function sqlText(part: unknown): string {
   if (typeof part === 'string') return part
   if (is(part, Column)) return `${sqlText(part.table)}.${quoteName(part.name)}`
@@ -84,7 +84,7 @@ function sqlText(part: unknown): string {
 }
 
 function chunkText(part: unknown, textOf: (chunk: unknown) => string): string {
-  if (typeof part === 'number') return String(part) // a driver may put it into the SQL, where it may be a position
+  if (typeof part === 'number') return String(part) // a driver may inline a number, which may then be a position
   if (Array.isArray(part)) return part.map(textOf).join('')
   if (is(part, SQL)) return part.queryChunks.map(textOf).join('')
   if (is(part, StringChunk)) return part.value.join('')

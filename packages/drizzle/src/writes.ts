@@ -17,7 +17,7 @@ import { leavesOf, readSelection, withBound } from './results.js'
 import { createRewriting, visitSource } from './rewriting.js'
 import { type Call, type Database, isColumn, isExpression, type KnownTable, sqlName, type Written } from './tables.js'
 
-/** Runs a write with encrypted values, and opens what it returns. `rows` are those that it changes, if they were read. */
+/** Runs a write with encrypted values, and opens what it returns. `rows` are those that it changes, if already read. */
 export async function runWrite(written: Written, calls: readonly Call[], rows?: readonly Row[]): Promise<unknown> {
   const { tables, known } = written
   const returning = calls.find(([name]) => name === 'returning')
@@ -81,7 +81,7 @@ function rewriteArgument(rewriting: Rewriting, name: string, arg: unknown): unkn
   return arg
 }
 
-/** Rewrites the expressions of SQL in a row, such as a subquery in a column that is not encrypted. */
+/** Rewrites SQL expressions in a row, such as a subquery for a column that is not encrypted. */
 function rewriteRow(rewriting: Rewriting, row: Row): Row {
   const rewritten = Object.entries(row).flatMap(([key, value]) =>
     isExpression(value) ? [[key, rewrite(rewriting, value)] as const] : [],
@@ -89,7 +89,7 @@ function rewriteRow(rewriting: Rewriting, row: Row): Row {
   return rewritten.length > 0 ? { ...row, ...Object.fromEntries(rewritten) } : row
 }
 
-/** Finds the changed row's values in the columns of `bind`, if something is sealed to it. */
+/** Finds the changed row's values in the columns of `bind`, if a value is sealed to them. */
 async function findBound({ known, table, on }: Written, changes: Row, calls: readonly Call[]): Promise<Row> {
   const { sealed } = known
   const columns = getTableColumns(table) as Record<string, Column>
@@ -116,7 +116,7 @@ export function conditionsIn(calls: readonly Call[]): unknown[] {
 
 type ConflictSkip = { target?: Column | Column[]; where?: unknown }
 
-/** Replaces an encrypted column, whose values are never equal, by the column of its index. */
+/** Replaces an encrypted conflict column by its index: encrypted values are never equal. */
 function conflictSkip(rewriting: Rewriting, known: KnownTable, skip: ConflictSkip = {}): ConflictSkip {
   const { sealed, columns } = known
   const target = [skip.target ?? []].flat().map((column) => {
@@ -157,7 +157,7 @@ async function conflictUpdate(
   return out
 }
 
-/** Tells whether a value is `excluded.…` of the same column: the encrypted value of the row to insert. */
+/** Tells whether a value is `excluded.…` of the same column, so the encrypted value of the row to insert. */
 export function isExcluded({ nameIn }: KnownTable, key: string, value: unknown): boolean {
   if (!is(value, SQL)) return false
   const text = value.queryChunks
@@ -178,7 +178,7 @@ function assertNotComputed({ sealed }: KnownTable, row: Row): void {
   }
 }
 
-/** Adds the values that Drizzle would make at the insert: encrypted values may be bound to them. */
+/** Adds the values that Drizzle would generate for an insert: encrypted values may be bound to them. */
 export function withDefaults({ columns }: KnownTable, row: Row): Row {
   const made = Object.entries(columns).flatMap(([key, column]) => {
     if (row[key] !== undefined) return []
@@ -197,7 +197,6 @@ export function withUpdates({ columns }: KnownTable, changes: Row): Row {
   )
 }
 
-/** @throws InvalidInputError if a trigger would change what is written */
 async function assertNoTriggers({ known, table, on }: Written): Promise<void> {
   const { sealed, columns, nameIn } = known
   const isPostgres = Object.values(columns).some(({ columnType }) => columnType.startsWith('Pg'))
@@ -225,7 +224,7 @@ function isMade(column: Column | undefined): boolean {
   return column.hasDefault || column.generatedIdentity !== undefined
 }
 
-/** Runs SQL as text. Drivers return rows in different ways. */
+/** Runs SQL as text. Returns the rows, which drivers return in different forms. */
 async function runText(on: Database, text: string): Promise<Row[]> {
   const result = await on.execute(sql.raw(text))
   return (Array.isArray(result) ? result : (result as { rows: Row[] }).rows) as Row[]

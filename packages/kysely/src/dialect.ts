@@ -38,7 +38,7 @@ import { createSpellings, type Database } from './spellings.js'
 import { createTransactions, type Transactions } from './transactions.js'
 import { nameOf } from './writes.js'
 
-/** The application's code that compiled a query: it is no longer on the stack when Kysely has a connection. */
+/** The caller of each compiled query: by the time Kysely has a connection, the application is no longer on the stack. */
 type Callers = WeakMap<object, AtCaller>
 
 type Context = { models: Models; callers: Callers; compiler: QueryCompiler; database: Database }
@@ -91,7 +91,7 @@ function wrapCompiler(compiler: QueryCompiler, callers: Callers): QueryCompiler 
 }
 
 function wrapDriver(driver: Driver, context: Context): Driver {
-  /** Maps ours to the driver's connections, which are the only ones that it knows. */
+  /** Maps our connections to the driver's, which are the only ones that the driver knows. */
   const inner = new WeakMap<object, DatabaseConnection>()
   const outer = new WeakMap<DatabaseConnection, DatabaseConnection>()
   const transactions = createTransactions(driver, context.database.kind === 'sqlServer')
@@ -118,7 +118,6 @@ function wrapDriver(driver: Driver, context: Context): Driver {
 
 type Translated = { compiled: CompiledQuery; outputs: readonly Output[]; filtering?: Filtering | undefined }
 
-/** Opens the rows of a result, and returns those that the application asked for. */
 async function readRows({ outputs, filtering }: Translated, rows: Row[], wrote: boolean): Promise<Row[]> {
   await openReturned(wrote, () => openRows(outputs, rows))
   const right = filtering ? pageOf(rows, filtering.isRight, filtering) : rows
@@ -153,7 +152,7 @@ function wrapConnection(
     return { compiled, outputs, filtering }
   }
   const wrote = ({ query }: CompiledQuery) => isNode(query) && mayWrite(query)
-  /** @param part set for a step of a write that is taken back if it fails, with the rows that it changes, if they were found */
+  /** @param part set for a step of a write that is undone if it fails; `rows` are those that it changes, if already read */
   const execute = async <R>(given: CompiledQuery, options: [], part?: { rows?: readonly Row[] | undefined }) => {
     const translated = await translate(given, part?.rows)
     if (part && translated.filtering)
@@ -173,7 +172,7 @@ function wrapConnection(
           return transactions.within(connection, async () => {
             const results: QueryResult<R>[] = []
             for (const part of parts) results.push(await execute<R>({ ...given, query: part as never }, options, {}))
-            // The id that MySQL reports is that of the first row, and that of SQLite the last one's.
+            // MySQL reports the id of the first row, SQLite that of the last one.
             return { ...results.at(kind === 'mysql' ? 0 : -1), ...sum(results as Result[]) } as QueryResult<R>
           })
         if (!change) return execute<R>(given, options)
@@ -210,7 +209,7 @@ const OTHERS = ['cancelQuery', 'collectSessionInfo', 'killSession']
 /** The parts of an insert that each of its statements can have. */
 const REPEATED = ['kind', 'into', 'columns', 'values', 'onConflict', 'returning']
 
-/** Returns the statements of an insert whose parameters one may not have; none if one takes all rows. */
+/** Splits an insert that has more parameters than one statement may have; none if one statement takes all rows. */
 function partsOf(models: Models, statement: Node, most: number): Node[] {
   const { into, values, columns, ...others } = statement
   const table = isNode(into) ? findTable(models, tableNames(into)?.table ?? '') : undefined
@@ -227,7 +226,7 @@ function partsOf(models: Models, statement: Node, most: number): Node[] {
   return parts.map((rows) => ({ ...statement, values: ValuesNode.create(rows as never) }) as unknown as Node)
 }
 
-/** Counts the parameters in a part of a statement. A default may be that of an encrypted column, which gets a value. */
+/** Counts parameters. A `default` counts as one: where the column is encrypted, a value replaces it. */
 function countIn(part: unknown): number {
   if (Array.isArray(part)) return part.reduce<number>((sum, one) => sum + countIn(one), 0)
   if (!isNode(part)) return typeof part === 'object' && part !== null ? countIn(Object.values(part)) : 0

@@ -50,7 +50,6 @@ export interface Steps {
   lock: 'for update' | 'updlock' | undefined
   /** Whether one statement may change many rows, each to its own values. */
   takesMany: boolean
-  /** Whether an update may set a column to `default`. */
   takesDefault: boolean
   /** Runs a statement through the adapter. `rows` are those that it changes: one, or many where `takesMany`. */
   run(statement: Node, rows?: readonly Row[]): Promise<Result>
@@ -65,7 +64,7 @@ const FINDING = ['with', 'joins', 'where', 'orderBy', 'limit', 'top']
 const OF_UPDATE = [...FINDING, 'kind', 'table', 'from', 'updates', 'returning']
 const OF_INSERT = ['with', 'kind', 'into', 'columns', 'values', 'onConflict', 'returning']
 
-/** Makes the change of the rows that a statement finds; undefined if it says which. @throws InvalidInputError */
+/** Plans the change of the rows that a statement finds; undefined if it names its row itself. @throws InvalidInputError */
 export function planFound(models: Models, statement: Node): Change | undefined {
   const change = statement.kind === 'UpdateQueryNode' ? planUpdate(models, statement) : planUpsert(models, statement)
   if (change) assertSteps(statement)
@@ -97,7 +96,7 @@ function planUpdate(models: Models, statement: Node): Change | undefined {
   if (!table.needsRow(values, known)) return undefined
   if (!isOnly && !isClear) return undefined // SQL as text is refused later
   if (commonTables(statement).some((one) => commonName(one) === names.table)) {
-    // An update changes the table, but a select would read the expression.
+    // The update would change the table, but our select would read the common table expression.
     refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
   }
   return async (steps) => {
@@ -124,19 +123,19 @@ function distinctRows({ bind }: SealedTable, rows: readonly Row[]): Row[] {
 
 const countOf = ({ numAffectedRows, rows }: Result) => numAffectedRows ?? rows.length
 
-/** Selects the rows that an update finds, by its own condition, and locks them where the database can. */
+/** Selects and locks the rows that an update finds, with the update's own condition. */
 function selectOf({ lock }: Steps, table: SealedTable, update: Node): Node {
   const own = update.table as Node
   const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
   const alias = tableNames(own)?.alias ?? ''
   const select = selectFrom([own, ...froms], table, alias, lock)
   const found: Node = { ...select, ...Object.fromEntries(FINDING.map((part) => [part, update[part]])) }
-  // In one order, so that of two such writes one waits for the other.
+  // A fixed order, so that of two such writes one waits for the other.
   const order = table.bind.map((column) => OrderByItemNode.create(columnNode(column, alias)))
   return order.length === 0 || found.orderBy ? found : { ...found, orderBy: OrderByNode.create(order) }
 }
 
-/** Selects what values are bound to, or all columns if others may determine the key of a row. */
+/** Selects the columns that values are bound to, or all columns if others may determine the key of a row. */
 function selectFrom([own, ...others]: readonly Node[], table: SealedTable, alias: string, lock: Steps['lock']): Node {
   assertFoundAgain(table)
   const selections = table.keyByRow
@@ -148,7 +147,7 @@ function selectFrom([own, ...others]: readonly Node[], table: SealedTable, alias
   return lock === 'for update' ? { ...select, endModifiers: [forUpdate] } : select
 }
 
-/** Names a table with the hint by which SQL Server locks its rows: it follows the alias. */
+/** SQL Server locks rows by a hint after the table's alias. */
 function withHint(table: Node, alias: string): Node {
   const hinted = { ...rawNode(['', ' with (updlock)'], [IdentifierNode.create(alias) as object as Node]), name: alias }
   return AliasNode.create(unaliased(table), hinted) as object as Node
@@ -227,7 +226,7 @@ function isExcluded(node: Node): boolean {
   return qualifierOf(node) === 'excluded'
 }
 
-/** Returns what is set, with `excluded.…` replaced by the value of the row to insert, which the update does not see. */
+/** Replaces `excluded.…` by the inserted row's value: the update, a statement of its own, does not see `excluded`. */
 function ofRow(
   { column, value }: Node,
   { table, given, takesDefault }: { table: SealedTable; given: Given; takesDefault: boolean },

@@ -10,7 +10,7 @@ type Columns<Table> = { [Column in keyof Selectable<Table>]?: Declared<Selectabl
 
 type BareName<Table> = Table extends `${string}.${infer Name}` ? Name : Table
 
-/** The models of tables, by their names without a schema; fields have the types of the columns. */
+/** The models of tables, by table name without a schema. Fields have the types of the columns. */
 export type ModelsOf<Database> = {
   readonly [Table in keyof Database as BareName<Table>]?: AnyModel & {
     readonly '~types'?: { plain: Columns<Database[Table]> }

@@ -30,7 +30,7 @@ export function isQuery(node: Node): boolean {
   return /^(Select|Insert|Update|Delete|Merge)QueryNode$/.test(node.kind)
 }
 
-/** Tells whether a statement may write, itself or in `with`. */
+/** Tells whether a statement, or a common table expression in it, may write. */
 export function mayWrite(statement: Node): boolean {
   const { expressions = [] } = (statement.with ?? {}) as { expressions?: readonly Node[] }
   return statement.kind !== 'SelectQueryNode' || expressions.some((one) => mayWrite(one.expression as Node))
@@ -47,16 +47,16 @@ export function qualifierOf(node: Node): string | undefined {
 }
 
 export interface TableNames {
-  /** The table's name, without its schema. */
+  /** Without its schema. */
   table: string
   alias: string
-  /** What has the alias, if that is not a table. */
+  /** What the alias names, if not a table. */
   inner?: Node
 }
 
 export function tableNames(node: Node): TableNames | undefined {
   if (node.kind === 'TableNode') {
-    const named = node.table as { identifier?: { name: string }; name?: string } // a name alone by WithSchemaPlugin
+    const named = node.table as { identifier?: { name: string }; name?: string } // WithSchemaPlugin gives a name alone
     const name = (named.identifier ?? named).name ?? ''
     return { table: name, alias: name }
   }
@@ -75,7 +75,7 @@ export function aliasName(node: Node): string {
   return (node.alias as { name?: string }).name ?? ''
 }
 
-/** The text of a value: a driver may put a number into the SQL, and there it may be a position. */
+/** The text of a value. A driver may put a number into the SQL, and in `order by` it may be a position. */
 function valueText(node: Node): string {
   const { value, immediate } = node
   if (typeof value === 'number') return String(value)
@@ -97,7 +97,6 @@ export function rawText(node: Node): string {
   return name === undefined ? ' ? ' : quoteName(String(name))
 }
 
-/** Kysely types each kind of node apart. The rewriting knows all as `Node`. */
 const asNode = (node: object) => node as Node
 
 export const valueNode = (value: unknown) => asNode(ValueNode.create(value))

@@ -1,14 +1,14 @@
 /**
- * Checks that an update changes only the row that its values are sealed to: another row would be lost. Only what Kysely
- * writes is proven. SQL as text, and names of functions, can hold an `or` without parentheses.
+ * Checks that an update changes only the row that its values are sealed to: any other row could never be opened again.
+ * Trusts only SQL that Kysely writes. SQL as text, and names of functions, can hold an `or` without parentheses.
  */
 import { InvalidInputError } from '@eaas/sdk'
 import { isClosedSql, isOneSqlValue, type Row, refuseCall } from '@eaas/sdk/adapter'
 import { columnName, isNode, type Node, operatorOf, qualifierOf, rawText } from './nodes.js'
 
 /**
- * Finds the values that a condition gives for the rows of a table: `id = 7`, alone or joined by `and`. If the table
- * `isOnly` one of the query, a column needs no name in front.
+ * Finds the values that a condition gives for the rows of a table: `id = 7`, alone or joined by `and`. If the query has
+ * no other table, a column needs no qualifier.
  */
 export function pinnedBy(alias: string, isOnly: boolean, node: Node | undefined): Row {
   if (!node) return {}
@@ -31,13 +31,12 @@ const PROVEN = new Set(
     .split(/\s+/)
     .map((name) => `${name}Node`),
 )
-/** Operators that bind closer than `and` in every database: MySQL takes `||` for `or`. */
+/** Operators that bind closer than `and` in every database. `||` is missing: MySQL takes it for `or`. */
 const OPERATORS =
   '=|==|!=|<>|<|<=|>|>=|+|-|*|/|%|in|not in|is|is not|like|not like|ilike|not ilike|between|exists|not exists|not|is distinct from|is not distinct from'.split(
     '|',
   )
 
-/** Tells whether an update changes only the rows that its condition seems to name. */
 export function isOneRow(update: Node): boolean {
   return isProven(update.where, 'WhereNode')
 }

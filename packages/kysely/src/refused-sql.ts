@@ -22,7 +22,7 @@ export function assertOrder(scope: Scope, query: Node, selections: Selections): 
     if (!isNode(part)) return
     const source = findSource(scope, part)
     if (source && isSealed(source)) refuseOrder(source.instance.table.name, source.column)
-    // A selected column may have another name there.
+    // `order by` may name a selected column by its alias.
     const found = qualifierOf(part) === undefined ? names.find(({ name }) => name === columnName(part)) : undefined
     if (found) refuseOrder(found.model, found.field)
     if (part.kind === 'RawNode') assertText(part)
@@ -40,7 +40,7 @@ function valuesIn(part: unknown): Node[] {
   return inner === undefined ? [part] : valuesIn(inner)
 }
 
-/** The places of columns after `*` are not known. */
+/** Returns where the encrypted columns are in a result. After `*`, places are unknown. */
 function placesOf({ nodes, places, outputs }: Selections): SealedPlaces {
   const at = nodes.findIndex((one) => isWhole(one.selection as Node))
   if (at < 0) return { places: places.map(sealedNames) }

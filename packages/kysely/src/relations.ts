@@ -37,7 +37,7 @@ export async function addRelations(rewriter: Rewriter, query: Node, scope: Scope
 
 async function addCommonTables(rewriter: Rewriter, clause: Node, scope: Scope): Promise<Node> {
   const all = clause.expressions as Node[]
-  // With `recursive`, each can be named in those before it and in itself.
+  // With `recursive`, each may be named in itself and in those before it.
   if (clause.recursive) for (const one of all) scope.named.set(commonName(one), 'later')
   const expressions = await inOrder(all, async (one) => {
     const { name, expression } = one as unknown as { name: Node; expression: Node }
@@ -61,7 +61,7 @@ export function commonName(expression: Node): string {
   return tableNames((expression.name as Node).table as Node)?.table ?? ''
 }
 
-/** Returns the outputs of a recursive query: those of the first query of its union, which does not name it. */
+/** Returns the outputs of a recursive query: those of the first query of its union, which does not refer to itself. */
 async function firstOutputs(rewriter: Rewriter, query: Node, scope: Scope): Promise<readonly Output[]> {
   if (!query.setOperations) return []
   return (await rewriter.query({ ...query, setOperations: undefined }, scope)).outputs

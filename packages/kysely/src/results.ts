@@ -2,7 +2,7 @@
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { type Instance, instanceOf, type Output } from './scope.js'
 
-/** @throws InvalidInputError if two columns of a result have one name, and one of them is encrypted, or bound to */
+/** @throws InvalidInputError if two columns of a result share a name, and one is encrypted, or one that values are bound to */
 export function assertDistinct(outputs: readonly Output[]): void {
   const seen = new Map<string, { instance: Instance; column: string }>()
   for (const output of outputs) {
@@ -61,7 +61,7 @@ function parseJson(rows: readonly Row[], name: string): void {
   for (const row of rows) if (typeof row[name] === 'string') row[name] = JSON.parse(row[name]) as unknown
 }
 
-/** Removes from opened rows, those in JSON too, what was selected only for the adapter. */
+/** Removes from opened rows, and from JSON in them, what was selected only for the adapter. */
 export function hide(outputs: readonly Output[], rows: readonly Row[]): void {
   for (const output of outputs) {
     if ('inner' in output) hide(output.inner, rows.flatMap((row) => row[output.name] ?? []) as Row[])
@@ -94,7 +94,7 @@ async function openInstance(
   }
 }
 
-/** @throws InvalidInputError if one column has two values: these are of two rows, and one would get the other's */
+/** @throws InvalidInputError if a column has two values: they belong to two rows, and one row would get the other's */
 function readStored(row: Row, places: readonly Place[]): Row {
   const stored: Row = {}
   for (const { column, name } of places) {
@@ -118,7 +118,7 @@ function placesIn(output: Output, row: Row, names: ReadonlySet<string>): Place[]
   return own.map((column) => ({ column, name: column }))
 }
 
-/** Returns dates and bytes as text, as databases write them in JSON and as Kysely types them. */
+/** Returns dates and bytes as the text that databases write in JSON, and that Kysely's types promise. */
 function asInJson(value: unknown): unknown {
   if (value instanceof Date) return value.toISOString()
   if (!(value instanceof Uint8Array)) return value

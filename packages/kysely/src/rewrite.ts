@@ -25,11 +25,11 @@ import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
 export interface Rewritten {
   node: Node
   outputs: readonly Output[]
-  /** Which rows of the result match, if an index finds others too. */
+  /** Which rows of the result match, if the index also finds others. */
   filtering?: Filtering | undefined
 }
 
-/** Rewrites the parts inside of a query, for the files that this one calls. */
+/** How the other files rewrite the parts inside a query. */
 export interface Rewriter {
   models: Models
   spellings: Spellings
@@ -39,7 +39,7 @@ export interface Rewriter {
   from?: Node
   /** Rewrites a query. `outer` is the scope of the query around it. */
   query(node: Node, outer: Scope | undefined): Promise<Rewritten>
-  /** The same for a query whose rows go to the application: columns may be added to it. */
+  /** Like `query`, for a query whose rows go to the application: it may get further columns. */
   result(node: Node, outer: Scope | undefined): Promise<Rewritten>
   expression(node: Node, scope: Scope): Promise<Node>
 }
@@ -106,7 +106,7 @@ async function rewriteQuery(
   return { node: filtering ? await withSearches(rewriter, rewritten, scope, asked) : rewritten, outputs, filtering }
 }
 
-/** Tells whether a value is made of several rows, by an aggregate or a window. An inner query has its own rows. */
+/** Tells whether a value is computed from several rows, by an aggregate or a window. Inner queries have their own rows. */
 function isOfRows(part: unknown): boolean {
   if (Array.isArray(part)) return part.some(isOfRows)
   if (!isNode(part) || isQuery(part)) return false
@@ -143,7 +143,7 @@ async function rewriteSets(
   )
 }
 
-/** Describes the columns of a query, and which of them are of the same row. */
+/** Describes the columns of a query, and which of them belong to the same row. */
 function shapeOf(outputs: readonly Output[]): string {
   const instances: Instance[] = []
   const row = (instance: Instance) => {
@@ -197,7 +197,6 @@ async function rewriteValueQuery(rewriter: Rewriter, query: Node, scope: Scope):
   return sealed ? refuseExpression(sealed.instance.table.name, sealed.column) : node
 }
 
-/** Refuses a statement that names a table with encrypted columns. */
 function assertNoTable(models: Models, part: unknown, statement: string): void {
   if (Array.isArray(part)) for (const one of part) assertNoTable(models, one, statement)
   else if (isNode(part)) {
@@ -209,7 +208,7 @@ function assertNoTable(models: Models, part: unknown, statement: string): void {
   }
 }
 
-/** Refuses a view, or another definition, with a query of such a table: the values that it searches for would be stored. */
+/** Refuses a view, or another definition, that contains a query of such a table: it would store the searched values. */
 function assertNoQuery(models: Models, part: unknown): void {
   if (Array.isArray(part)) for (const one of part) assertNoQuery(models, one)
   else if (isNode(part)) {

@@ -8,12 +8,10 @@ export type Instance = { table: SealedTable }
 
 export type Source = { instance: Instance; column: string }
 
-/** What one member of a result is. */
 export type Output =
   | { name: string; source: Source; isHidden?: boolean }
-  /** JSON of a query in the selection. */
+  /** JSON that an inner query makes. */
   | { name: string; inner: readonly Output[] }
-  /** All columns of a table. */
   | { all: Instance }
 
 export function instanceOf(output: Exclude<Output, { inner: readonly Output[] }>): Instance {
@@ -26,7 +24,7 @@ export interface Relation {
   outputs: readonly Output[]
 }
 
-/** What a common table expression returns. `later` is one that is not defined yet, but can be named already. */
+/** The outputs of a common table expression; `later` if it can be named already but is defined further on. */
 export type Named = readonly Output[] | 'later'
 
 /** The relations that a query can name: its own, then those around it; `undefined` for one without encrypted columns. */
@@ -52,7 +50,7 @@ export function tableRelation(table: SealedTable): Relation {
   }
 }
 
-/** The result of a query as a relation. Each of its names gets its own instances, since these mean other rows. */
+/** Makes a relation of a query's result. Each name gets its own instances, since it means other rows. */
 export function queryRelation(result: readonly Output[]): Relation | undefined {
   if (result.length === 0) return undefined
   const outputs = withOwnInstances(result, new Map())
@@ -88,7 +86,7 @@ export function findRelation(scope: Scope, name: string): Relation | undefined {
   return undefined
 }
 
-/** Finds a column of a table by the name that a relation of the query, of this alias if one is given, has for it. */
+/** Finds a column by the name that a relation of the query has for it; with an alias, only in that relation. */
 export function findInScope(
   scope: Scope,
   { instance, column }: Source,
@@ -107,7 +105,7 @@ export function findInScope(
   return undefined
 }
 
-/** Finds the source of a column, if its table has a model. @throws InvalidInputError if that is unclear */
+/** Finds the table and column that a node names, if the table has a model. @throws InvalidInputError if that is unclear */
 export function findSource(scope: Scope, node: Node): Source | undefined {
   const { column, table } = namedBy(node)
   if (column === undefined) return undefined
@@ -129,7 +127,7 @@ export function findSource(scope: Scope, node: Node): Source | undefined {
   return undefined
 }
 
-/** The column that a value names. As an argument, `jsonAgg('email')` has it in a node of a table. */
+/** The column that a value names. The argument of `jsonAgg('email')` is a table node that names a column. */
 function namedBy(node: Node): { column: string | undefined; table: string | undefined } {
   if (node.kind !== 'TableNode') return { column: columnName(node), table: qualifierOf(node) }
   const { schema } = node.table as { schema?: { name: string } }
@@ -149,7 +147,7 @@ export function findInner(scope: Scope, node: Node): readonly Output[] | undefin
   return undefined
 }
 
-/** Refuses the name of a table as a value, as in `to_json`: it means all columns of a row. @throws InvalidInputError */
+/** Refuses a table's name as a value, as in `to_json(users)`: it means all columns of a row. @throws InvalidInputError */
 export function assertNoWholeRow(scope: Scope, node: Node): void {
   const isTable = node.kind === 'TableNode'
   const name = isTable ? tableNames(node)?.alias : qualifierOf(node) === undefined ? columnName(node) : undefined
@@ -165,14 +163,14 @@ export function isSealed({ instance, column }: Source): boolean {
   return instance.table.isSealed(column)
 }
 
-/** Lists the encrypted columns of a result, those in JSON too. */
+/** Lists the encrypted columns of a result, including those in JSON. */
 export function sealedIn(outputs: readonly Output[]): Source[] {
   return outputs.flatMap((output) =>
     'inner' in output ? sealedIn(output.inner) : sealedColumns([output]).map(({ source }) => source),
   )
 }
 
-/** Lists the encrypted columns of a result, by their names in it. */
+/** The same with their names in the result, without those in JSON. */
 export function sealedColumns(outputs: readonly Output[]): { name: string; source: Source }[] {
   return outputs.flatMap((output) => {
     if ('inner' in output) return []
@@ -183,7 +181,7 @@ export function sealedColumns(outputs: readonly Output[]): { name: string; sourc
   })
 }
 
-/** Lists the encrypted columns of a result as text can name them. JSON that has some is like one. */
+/** Lists what text must not name in a result: encrypted columns, and JSON that contains some. */
 export function sealedNames(outputs: readonly Output[]): SealedColumn[] {
   return outputs.flatMap((output) => {
     const named =
@@ -196,7 +194,7 @@ export function sealedNames(outputs: readonly Output[]): SealedColumn[] {
   })
 }
 
-/** Lists what the text of a query can name: its own relations, then those around it. */
+/** Lists the relations that SQL as text can name: the query's own, then those around it. */
 export function relationsIn(scope: Scope | undefined): NamedRelation[] {
   if (!scope) return []
   const own = [...scope.own].map(([alias, relation]) => ({ alias, sealed: sealedNames(relation?.outputs ?? []) }))

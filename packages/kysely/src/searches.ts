@@ -1,7 +1,6 @@
 /**
- * Comparisons with encrypted columns: those that an index answers search it, and others are refused. `like`, ranges and
- * truncated indexes find more rows than match: these are opened, then filtered, and `limit` and `offset` count the
- * rest.
+ * Comparisons with encrypted columns: each searches an index, or is refused. `like`, ranges and truncated indexes find
+ * more rows than match: these are opened, then filtered, and `limit` and `offset` count only the rows that remain.
  */
 import {
   type Page,
@@ -32,7 +31,7 @@ import type { Rewriter } from './rewrite.js'
 import { findInScope, findSource, isSealed, type Output, type Scope, type Source } from './scope.js'
 import type { Selections } from './selections.js'
 
-/** `withoutSearches` has already removed the comparisons that it can answer. */
+/** `withoutSearches` has already removed the searches that may find more rows than match. */
 const SEARCH_HINT = searchHint(
   'Search so in the `where` of a select, alone or joined by `and`, by an index of parts or of buckets, and count the rows.',
 )
@@ -48,7 +47,7 @@ export async function compare(scope: Scope, node: Node, { instance, column }: So
   const left = node.leftOperand as Node
   const right = node.rightOperand as Node
   const isList = right.kind === 'PrimitiveValueListNode'
-  // Null is stored as null, so these two need no index.
+  // Null is stored as null, so comparisons with it need no index.
   if (/^is( not)?$/.test(operator) && right.kind === 'ValueNode' && right.value === null) return node
   if (!OPERATORS.includes(operator)) return table.searches.refuse(column, operator, SEARCH_HINT)
   if (!isList && right.kind !== 'ValueNode') return refuseExpression(table.name, column)
@@ -109,7 +108,7 @@ function conditionOn(index: Node, { by, values }: { by: 'equal' | 'in' | 'all'; 
   return by === 'all' ? comparison(index, '@>', valueNode(values)) : comparison(index, '=', valueNode(values[0]))
 }
 
-/** Selects the columns by which rows are filtered, and removes what would count rows before that. */
+/** Selects the columns that the filter reads, and removes `limit` and `offset`, which must count filtered rows. */
 export function withFiltering(
   select: Node,
   selections: Selections,

@@ -59,7 +59,7 @@ async function rewriteSelection(
   return { node: await rewriter.expression(one, scope), outputs: [] }
 }
 
-/** Finds a column unknown to the model, in a query of one table: it may determine the key of the row. */
+/** Finds a column unknown to the model, in a query of one table: the key of the row may depend on it. */
 function findOnly({ own }: Scope, value: Node): Source | undefined {
   const [relation, ...others] = own.values()
   const column = columnName(value)
@@ -86,12 +86,11 @@ function outputsOf(relations: readonly (Relation | undefined)[]): Output[] {
   return known.flatMap(({ outputs }) => outputs)
 }
 
-/** Tells whether columns can be added: not to a query that compares its rows with each other or with another query's. */
+/** Tells whether columns can be added. They would change the result of a query that compares rows. */
 export function takesColumns(query: Node): boolean {
   return !isDistinct(query) && !query.groupBy && !query.setOperations && !query.distinctOn
 }
 
-/** Tells whether whole rows of a query are compared with each other. */
 export function isDistinct(query: Node): boolean {
   return ((query.frontModifiers as readonly Node[]) ?? []).some(({ modifier, rawModifier }) => {
     const words = isNode(rawModifier) ? namesInSql(rawText(rawModifier)).map(({ name }) => name) : []
@@ -99,7 +98,7 @@ export function isDistinct(query: Node): boolean {
   })
 }
 
-/** Adds the columns that encrypted ones are bound to, under names of their own; `hide` takes them out of the rows. */
+/** Adds the columns that encrypted ones are bound to, under names of their own; `hide` removes them from the rows. */
 export function addBound(scope: Scope, { nodes, outputs, places }: Selections): Selections {
   const added: { node: Node; output: Output }[] = []
   for (const [instance, columns] of columnsByInstance(outputs)) {
@@ -121,7 +120,7 @@ export function addBound(scope: Scope, { nodes, outputs, places }: Selections): 
 /** A query that Kysely's `jsonArrayFrom` or `jsonObjectFrom` turns into JSON. */
 interface JsonQuery {
   query: Node
-  /** Makes the same JSON from a rewritten query, with the further columns that it selects. */
+  /** Makes the same JSON from the rewritten query and the columns added to it. */
   replaceBy(query: Node, added: readonly string[]): Node
 }
 
@@ -137,7 +136,6 @@ const OF_COLUMNS = [
   ['(select json_object(', ') from ', ' as obj)'],
 ]
 
-/** Recognises such a query by the SQL around it. */
 function jsonQuery(node: Node): JsonQuery | undefined {
   if (node.kind !== 'RawNode') return undefined
   const parameters = node.parameters as readonly Node[]

@@ -1,4 +1,4 @@
-/** How the database makes, spells and stores the values by which it finds rows, by the types of their columns. */
+/** How the database generates, spells and stores the values that it finds rows by, from the types of their columns. */
 import {
   AS_READ,
   assertWritable,
@@ -34,12 +34,12 @@ export type Spellings = ReturnType<typeof createSpellings>
 
 export interface Database {
   kind: 'postgres' | 'mysql' | 'sqlite' | 'sqlServer' | undefined
-  /** The types that were already read, by table. */
+  /** Types that were already read, by table. */
   known: Map<string, ColumnTypes>
   ids: IdMaker
 }
 
-/** @param run runs a query on the connection of the rewritten one, before it */
+/** @param run runs a query on the same connection, before the rewritten one */
 export function createSpellings({ kind, known, ids }: Database, run: Run) {
   const runText = (sql: string) => run(rawNode([sql]))
   const typesOf = async ({ table, node }: Named): Promise<ColumnTypes> => {
@@ -54,7 +54,7 @@ export function createSpellings({ kind, known, ids }: Database, run: Run) {
     spellRow(table, row, (column, value) => {
       const type = types.get(column)
       if (type) return spellFor(type, value)
-      return isPlainSpelling(value, kind === 'sqlServer') ? value : undefined // it returns UUIDs in upper case
+      return isPlainSpelling(value, kind === 'sqlServer') ? value : undefined // SQL Server returns UUIDs in upper case
     })
   const readStored = async ({ table, node }: Named, rows: readonly Row[]) => {
     const found: Row[] = []
@@ -69,10 +69,10 @@ export function createSpellings({ kind, known, ids }: Database, run: Run) {
     async assertNoTriggers({ table, node }: Named) {
       if (kind === 'postgres') await assertWritable(runText, table, { table: pathOf(node) })
     },
-    /** Makes the ids that PostgreSQL would make for rows to insert, if values are bound to them. */
+    /** Generates the ids that PostgreSQL would generate for rows to insert, if values are bound to them. */
     async makeIds({ table, node }: Named, rows: readonly Row[]): Promise<MadeIds> {
       if (kind !== 'postgres') return { rows: [], isAlways: false }
-      // A member of a JSON column is given with the column.
+      // Others are members of a JSON column, and are given with it.
       const own = table.bind.filter((column) => table.columns.includes(column))
       const columns = own.map((column) => ({ name: column, column }))
       return makeLacking(ids, runText, { table: pathOf(node), columns, rows })
@@ -82,13 +82,13 @@ export function createSpellings({ kind, known, ids }: Database, run: Run) {
       const types = await typesOf(of)
       return rows.map((row) => spellOne(of, types, row))
     },
-    /** Returns sealed values as the driver takes them: those of MySQL write an object as `[object Object]`. */
+    /** Returns sealed values as the driver takes them: MySQL's drivers would write an object as `[object Object]`. */
     storable({ stored }: SealedTable, sealed: Row): Row {
       if (kind !== 'mysql') return sealed
       const json = stored.filter(({ column, holds }) => holds === 'json' && (sealed[column] ?? null) !== null)
       return { ...sealed, ...Object.fromEntries(json.map(({ column }) => [column, JSON.stringify(sealed[column])])) }
     },
-    /** Spells what an update gives for its row in the columns of `bind`; reads the row if the type leaves it open. */
+    /** Spells the values of `bind` that an update gives for its row. Reads the row if its type does not tell the spelling. */
     async spellBound(of: Named, bound: Row): Promise<Row> {
       const { bind, name } = of.table
       if (bind.some((column) => bound[column] === undefined)) return bound // refused, or bound to a member of a column
@@ -98,7 +98,7 @@ export function createSpellings({ kind, known, ids }: Database, run: Run) {
       if (other) refuseSpelling(name, bind[0] ?? '', AS_READ)
       return { ...bound, ...stored }
     },
-    /** Refuses rows to upsert if the database has one of them in another spelling. @throws InvalidInputError */
+    /** Refuses to upsert a row that the database has under another spelling. @throws InvalidInputError */
     async assertStored(of: Named, rows: readonly Row[]) {
       const { bind, name } = of.table
       const types = await typesOf(of)
@@ -111,7 +111,6 @@ export function createSpellings({ kind, known, ids }: Database, run: Run) {
   }
 }
 
-/** Selects the columns of `bind` of rows, as the database spells them. */
 function selectOf(node: Node, bind: readonly string[], rows: readonly Row[]): Node {
   const conditions = rows.map((row) =>
     inParentheses(equal(bind.map((column) => [columnNode(column), valueNode(row[column])]))),
@@ -129,7 +128,7 @@ function selectOf(node: Node, bind: readonly string[], rows: readonly Row[]): No
 export type Run = (query: Node) => Promise<Row[]>
 
 export interface ColumnType {
-  /** The type, or that of a domain, as PostgreSQL names it. */
+  /** The type, or a domain's base type, as PostgreSQL names it. */
   type: string
   /** `S` for text, `E` for an enum: the column `typcategory` of `pg_type`. */
   category: string
@@ -156,7 +155,7 @@ async function readColumnTypes(run: Run, table: Node): Promise<ColumnTypes> {
   )
 }
 
-/** The columns of SQLite that hold text; for others, a type says too little. SQLite does not report their collation. */
+/** Selects the text columns of SQLite, the only ones whose type determines the spelling. It does not report collations. */
 const QUERY_OF_SQLITE = `select name from pragma_table_info(`
 const HOLD_TEXT = `) where type not like '%int%' and (type like '%char%' or type like '%clob%' or type like '%text%')`
 
@@ -179,7 +178,7 @@ export function pathOf(table: Node): string {
 const WHOLE = /^(smallint|integer|bigint|numeric(\(\d+,0\))?)$/
 const EXACT_TEXT = /^(text|name|character( varying)?(\(\d+\))?)$/
 
-/** Tells whether a column finds values in one spelling only, once they are spelled. */
+/** Tells whether a column finds a value only in the spelling that `spellFor` returns. */
 export function isExact(column: ColumnType | undefined): boolean {
   if (!column?.isDeterministic) return false
   return column.type === 'uuid' || WHOLE.test(column.type) || EXACT_TEXT.test(column.type) || column.category === 'E'

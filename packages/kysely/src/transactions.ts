@@ -3,11 +3,10 @@ import { type Bracket, bracketed, savepoint } from '@eaas/sdk/adapter'
 import { CompiledQuery, type DatabaseConnection, type Driver } from 'kysely'
 
 export interface Transactions {
-  /** Runs a method of the driver, which may begin or end a transaction of a connection. */
+  /** Runs a method of the driver, and follows it if it begins or ends a transaction. */
   byMethod(connection: object | undefined, method: string, run: () => unknown): unknown
-  /** Runs SQL as text, which may begin or end one too. */
   byText<T>(connection: object, text: string, run: () => Promise<T>): Promise<T>
-  /** Runs a write in a new transaction; in that of a connection, behind a savepoint. */
+  /** Runs a write in a new transaction or, if the connection has one, behind a savepoint in it. */
   within<T>(connection: DatabaseConnection, run: () => Promise<T>): Promise<T>
 }
 
@@ -17,14 +16,14 @@ const send = (connection: DatabaseConnection, sql: string) => connection.execute
 
 const SAVEPOINT_OF_SQL_SERVER: Bracket<DatabaseConnection> = {
   begin: (connection) => send(connection, 'save transaction eaas_write'),
-  keep: async () => undefined, // it releases none
+  keep: async () => undefined, // SQL Server does not release savepoints
   takeBack: (connection) => send(connection, 'rollback transaction eaas_write'),
 }
 
 export function createTransactions(driver: Driver, isSqlServer: boolean): Transactions {
   const open = new WeakSet<object>()
   const follow = async <T>(connection: object, step: Step | undefined, run: () => T | Promise<T>): Promise<T> => {
-    if (step === 'end') open.delete(connection) // even if it fails: the database has then rolled back
+    if (step === 'end') open.delete(connection) // even if this fails: the database has then rolled back
     const result = await run()
     if (step === 'begin') open.add(connection)
     return result
@@ -47,12 +46,15 @@ export function createTransactions(driver: Driver, isSqlServer: boolean): Transa
 
 type Step = 'begin' | 'end'
 
-/** One of these words must follow `begin`, or nothing: SQL Server also begins a block of statements with it. */
+/** `begin` alone, or followed by one of these words, begins a transaction: SQL Server also opens blocks with it. */
 const BEGIN =
   /^(begin|begin\s+(work|tran|transaction|deferred|immediate|exclusive|isolation|read|not|deferrable)\b.*|start\s+transaction\b.*)$/is
 const END = /^(commit|rollback|end|abort)\b(?!.*\bto\b)(?!.*\band\s+chain\b)/is
 
-/** Returns what the last statement that begins or ends a transaction does. A literal or a comment may look like one. */
+/**
+ * Returns the last step in a text that begins or ends a transaction. A literal or a comment may look like one, so text
+ * with some is not split.
+ */
 function lastStepIn(text: string): Step | undefined {
   const statements = /['"`$]|--|\/\*/.test(text) ? [text.trim().replace(/;$/, '')] : text.split(';')
   const steps = statements.flatMap((one): Step[] => {

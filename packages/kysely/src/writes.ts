@@ -17,7 +17,6 @@ import type { Rewriter } from './rewrite.js'
 import { assertSpelling, findSource, findTable, isSealed, type Scope, tableRelation } from './scope.js'
 import { type Named, pathOf } from './spellings.js'
 
-/** The members of a query that the functions of this file have rewritten. */
 export const WRITTEN = ['columns', 'values', 'updates', 'onConflict']
 
 /** What a row or an update sets: values, and expressions that the database computes. */
@@ -108,8 +107,8 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
 }
 
 /**
- * Returns the values that the condition of an update gives for its rows; none if it may find others too, which is
- * refused where values are bound to its row.
+ * Returns the values that an update's condition gives for its rows; none if it may find other rows, which is refused
+ * where values are bound to the row.
  */
 async function findBound(
   rewriter: Rewriter,
@@ -158,7 +157,7 @@ async function rewriteConflict(
   return out as unknown as Node
 }
 
-/** Returns the column by which rows conflict: for an encrypted one, whose values are never equal, that of its index. */
+/** Returns the column by which rows conflict. Encrypted values are never equal, so their index replaces them. */
 function indexOf(table: SealedTable, column: string): string {
   return table.isSealed(column) ? table.planEqual(column, '=', []).column : column
 }
@@ -205,13 +204,13 @@ function tableIn(rewriter: Rewriter, node: Node): SealedTable | undefined {
   return findTable(rewriter.models, tableNames(node)?.table ?? '')
 }
 
-/** The table that another part of the query gives the updated name as an alias, as SQL Server allows. */
+/** Finds the table that another part of the query aliases to the updated name, as SQL Server allows. */
 function aliasedTable(scope: Scope, node: Node): SealedTable | undefined {
   const [output] = scope.own.get(tableNames(node)?.alias ?? '')?.outputs ?? []
   return output && 'all' in output ? output.all.table : undefined
 }
 
-/** Returns the node that names the updated table: if the update names an alias, that node is elsewhere in the query. */
+/** Returns the node of the updated table. If the update names an alias, it is elsewhere in the query. */
 function writtenNode(update: Node): Node {
   const written = update.table as Node
   const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
@@ -220,7 +219,7 @@ function writtenNode(update: Node): Node {
   )
 }
 
-/** Tells whether a column that is set is an encrypted one of another table, by the name in front of it. */
+/** Tells whether the qualifier of a column that is set makes it an encrypted column of another table. */
 function isOfAnother(scope: Scope, column: Node, table: SealedTable | undefined): boolean {
   const source = qualifierOf(column) === undefined ? undefined : findSource(scope, column)
   return source !== undefined && isSealed(source) && source.instance.table !== table

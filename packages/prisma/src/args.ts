@@ -1,4 +1,4 @@
-/** The arguments of Prisma's operations: seals rows, rewrites conditions, and refuses what the database cannot do. */
+/** The arguments of Prisma's operations: seals rows, rewrites conditions, and refuses what encryption makes impossible. */
 import { type Filter, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { sealData, sealUpdate } from './data.js'
 import { newShape, type Shape } from './results.js'
@@ -45,13 +45,13 @@ export async function rewriteArgs(
 }
 
 interface Notes {
-  /** Takes what is selected beyond the application's request; undefined where no row is read. */
+  /** Collects what is selected beyond the application's request; undefined where no row is read. */
   shape: Shape | undefined
-  /** Takes what the rows must match; undefined where they cannot be filtered. */
+  /** Collects what the rows must match; undefined where they cannot be filtered. */
   filters?: Filter[] | undefined
 }
 
-/** Rewrites what finds, orders and selects rows, on any level. */
+/** Rewrites the conditions, orders and selections of an operation, on every level. */
 async function rewriteRead(model: KnownModel, args: Row, { shape, filters }: Notes): Promise<Row> {
   const out: Row = { ...args }
   assertOrder(model, [args.orderBy, args.cursor, args.having])
@@ -72,7 +72,7 @@ async function rewriteRead(model: KnownModel, args: Row, { shape, filters }: Not
 async function rewriteSelection(model: KnownModel, selection: Row, shape: Shape | undefined): Promise<Row> {
   const all = Object.entries(selection).map(async ([field, given]) => {
     const relation = model.relations.get(field)
-    // More may be selected of a relation's rows too than the application requested.
+    // `true` becomes an object, so that fields can be added to the relation's selection.
     const value = given === true && relation !== undefined && shape ? {} : given
     if (!isPlain(value)) return [field, value]
     if (field === '_count' && isPlain(value.select))
@@ -85,7 +85,7 @@ async function rewriteSelection(model: KnownModel, selection: Row, shape: Shape 
   return Object.fromEntries(await Promise.all(all))
 }
 
-/** Adds to a selection the fields that encrypted ones are bound to, and those by which rows are filtered. */
+/** Selects what encrypted fields are bound to, and the fields that the filters read. */
 function selectBound({ sealed, fields, omitted }: KnownModel, args: Row, { shape, filters = [] }: Notes): Row {
   if (!sealed || !shape) return args
   const { select, omit } = args

@@ -1,8 +1,8 @@
-/** The ids that Prisma's client makes by `@default`, in the same form: it would make them after a row is sealed. */
+/** Generates the ids of `@default` in the form of Prisma's client, which would generate them after a row is sealed. */
 
 const LOWER = '0123456789abcdefghijklmnopqrstuvwxyz'
 const LETTERS = LOWER.slice(10)
-/** The alphabets of nanoid and of ulid, which is Crockford's base 32. */
+/** The alphabets of nanoid, and of ulid (Crockford's base 32). */
 const URL_SAFE = `${LOWER}${LETTERS.toUpperCase()}_-`
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
@@ -12,7 +12,7 @@ const NANOID_LENGTH = 21
 const ULID_TIME = 10
 const ULID_RANDOM = 16
 
-/** Returns the function that makes the values of a default, such as `uuid(7)`; undefined for another kind. */
+/** Returns the generator of a default, such as `uuid(7)`; undefined for a default of another kind. */
 export function findClientDefault(name: string, argument: string): (() => string) | undefined {
   if (name === 'uuid') return argument === '7' ? uuid7 : () => crypto.randomUUID()
   if (name === 'cuid') return argument === '2' ? cuid2 : cuid
@@ -20,7 +20,7 @@ export function findClientDefault(name: string, argument: string): (() => string
   return name === 'ulid' ? ulid : undefined
 }
 
-/** Draws characters of an alphabet, each as likely as any other. */
+/** Draws characters of an alphabet with equal probability. */
 function random(alphabet: string, length: number): string {
   const limit = 256 - (256 % alphabet.length)
   let text = ''

@@ -1,4 +1,4 @@
-/** Runs the statements that the adapter makes of an operation: in the operation's transaction, or in a new one. */
+/** Runs the statements that the adapter adds to an operation: in the operation's transaction, or in a new one. */
 import { InvalidInputError } from '@eaas/sdk'
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 
@@ -10,7 +10,7 @@ export interface Client extends Row {
   _createPrismaPromise?(run: (transaction?: Transaction) => Promise<void>): PromiseLike<void>
 }
 
-/** Prisma's own: the transaction that an operation is part of. */
+/** Prisma's own type: the transaction of an operation. */
 export type Transaction = { kind: string; id?: string }
 
 export type Statement = (operation: string, args: Row, model?: string) => Promise<unknown>
@@ -18,11 +18,11 @@ export type Statement = (operation: string, args: Row, model?: string) => Promis
 export interface Running {
   client: Client
   transaction: Transaction | undefined
-  /** Makes statements that skip the extensions before this one: their queries must not see what was sealed. */
+  /** Returns a function whose statements skip the extensions before this one: their queries must not see sealed values. */
   statementIn(transaction: Transaction | undefined): Statement
 }
 
-/** Returns the client of a call's transaction; for a list of operations, the client without a transaction. */
+/** Returns the client of a call's interactive transaction; for a list of operations, the client without a transaction. */
 export function clientOf({ client, transaction }: Running): Client {
   if (transaction?.kind !== 'itx') return client
   if (client._createItxClient) return client._createItxClient(transaction, String(transaction.id), { stack: [] })

@@ -1,6 +1,6 @@
 /**
- * What Prisma writes: seals the values of rows, of changes, and of nested writes. Values that are bound to a field by
- * which rows refer to others are sealed to what Prisma will fill in, and a write that would change it is refused.
+ * Seals the values of rows, of changes, and of nested writes. Where values are bound to a foreign key, they are sealed
+ * to the value that Prisma will fill in, and a write that would change it is refused.
  */
 import { type Row, refuseCall, refuseComputed, refuseSpelling, type SealedTable } from '@eaas/sdk/adapter'
 import type { Join, KnownModel } from './schema.js'
@@ -21,7 +21,7 @@ async function sealRows(model: KnownModel, rows: readonly Row[], inherited: Row 
   )
 }
 
-/** Returns the fields of a new row that Prisma fills: from the row around it, or from one nested in it. */
+/** Returns the fields of a new row that Prisma fills from the row around it, or from one nested in it. */
 function filledFields(model: KnownModel, row: Row, inherited: Row): Row {
   const found: Row = { ...inherited }
   for (const [field, { isOwn, pairs }] of model.joins) {
@@ -37,7 +37,7 @@ function filledFields(model: KnownModel, row: Row, inherited: Row): Row {
   return Object.fromEntries(Object.entries(found).filter(([field]) => row[field] === undefined))
 }
 
-/** Returns the values that a condition gives for a row, in fields that the database finds in one spelling only. */
+/** Returns the values that a condition gives for a row, in fields that have one spelling only. */
 function pinned(model: KnownModel, where: unknown): Row {
   return Object.fromEntries(Object.entries(pinnedBy(model, where)).filter(([field]) => model.exact.has(field)))
 }
@@ -53,10 +53,10 @@ export async function sealData(model: KnownModel, data: unknown, inherited?: Row
 /** The rows to change: those of a condition, or one that was read. */
 export type Found = { where: unknown; row?: Row | undefined }
 
-/** The rows of nested changes that were read before, by the objects of the changes. */
+/** Rows that were read for nested changes, by the objects of the changes. */
 const rowsOf = new WeakMap<object, Row>()
 
-/** Returns nested changes, which will be sealed to this row. */
+/** Returns nested changes that are later sealed to this row. */
 export function withRow(changes: Row, row: Row): Row {
   const own = { ...changes }
   rowsOf.set(own, row)
@@ -77,8 +77,8 @@ export async function sealUpdate(model: KnownModel, data: unknown, found: Found)
 }
 
 /**
- * Tells whether the changed rows must be read before: their condition does not determine what values of them, of nested
- * new rows or of rows that refer to them are bound to.
+ * Tells whether the changed rows must be read first: the condition does not give every value that something is bound
+ * to. That may be a value of the rows themselves, of nested new rows, or of rows that refer to them.
  */
 export function needsRow(model: KnownModel, data: unknown, where: unknown): boolean {
   if (!isPlain(data)) return false
@@ -99,7 +99,7 @@ export function needsRow(model: KnownModel, data: unknown, where: unknown): bool
 
 const CREATES = ['create', 'createMany', 'connectOrCreate', 'upsert']
 
-/** Returns the fields of `bind` that are known exactly; undefined for the others. */
+/** Returns the values of `bind` that are known exactly, and undefined for the others. */
 function bindOf({ sealed }: KnownModel, known: Row): Row {
   return Object.fromEntries((sealed?.bind ?? []).map((field) => [field, known[field]]))
 }
@@ -115,7 +115,7 @@ function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
   return bound
 }
 
-/** Reads the values of a row, without its relations. @throws InvalidInputError for one that the database would compute */
+/** Reads a row's values, without its relations. @throws InvalidInputError for one that the database would compute */
 function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): Row {
   const own = Object.entries(row).filter(([field, value]) => value !== undefined && !relations.has(field))
   return Object.fromEntries(
@@ -128,12 +128,12 @@ function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): R
   )
 }
 
-/** The members that are undefined, which Prisma ignores or refuses, as its application configures. */
+/** The undefined members of a row, which Prisma ignores or refuses, as the application configured it. */
 function absentIn(row: Row = {}): Row {
   return Object.fromEntries(Object.entries(row).filter(([, value]) => value === undefined))
 }
 
-/** Restores Prisma's kind of null in JSON where null is stored; null itself, and an absent field, is the database's. */
+/** Restores Prisma's kind of null for JSON, where the stored value is null; `null` itself, or no field, means DbNull. */
 function withNulls({ json, sealed }: KnownModel, row: Row, given: Row | undefined): Row {
   return Object.fromEntries(
     Object.entries(row).map(([field, value]) => {
@@ -174,11 +174,11 @@ function inheritedFrom(known: Row, { pairs }: Join): Row {
   return Object.fromEntries(pairs.flatMap(({ own, other }) => (known[own] === undefined ? [] : [[other, known[own]]])))
 }
 
-/** The writes that change which row another one refers to. */
+/** Nested writes that change which row another one refers to. */
 const MOVES = ['connect', 'connectOrCreate', 'disconnect', 'set']
 const MOVES_ITSELF = [...MOVES, 'create', 'delete']
 
-/** Refuses to give an existing row other values in the fields that its values are bound to, or that determine its key. */
+/** Refuses to change a field of an existing row that values are bound to, or that determines its key. */
 function assertNotMoved(
   { sealed }: KnownModel,
   { isOwn, pairs }: Join,
@@ -189,8 +189,9 @@ function assertNotMoved(
 }
 
 /**
- * By `onUpdate: Cascade`, Prisma's default, the rows that refer to a changed row get its new values. @throws
- * InvalidInputError if these would change what encrypted values are bound to, or the key of a row
+ * Refuses to change a field that other rows refer to. With `onUpdate: Cascade`, Prisma's default, they get the new
+ * value.
+ * @throws InvalidInputError if encrypted values of these rows are bound to it, or their key depends on it
  */
 function assertReferredTo(model: KnownModel, { values, known }: { values: Row; known: Row }): void {
   for (const [field, { isOwn, pairs }] of model.joins) {
@@ -225,10 +226,10 @@ async function rewrite(args: unknown, members: Readonly<Record<string, (value: u
   return out
 }
 
-/** Finds rows by a condition, or the related row by a boolean. */
+/** Rewrites a condition; a boolean names the related row, and stays. */
 const find: Write = async (model, where) => (typeof where === 'boolean' ? where : rewriteWhere(model, where))
 
-/** @throws InvalidInputError where the row of a nested change would have to be read before */
+/** @throws InvalidInputError where the row of a nested change would first have to be read */
 function sealNested(model: KnownModel, changes: unknown, where: unknown): Promise<unknown> {
   if (isPlain(changes) && !rowsOf.has(changes) && needsRow(model, changes, where)) {
     const by = model.sealed?.bind.map((field) => JSON.stringify(field)).join(' and ') ?? 'its id'
@@ -247,8 +248,8 @@ const updateMany: Write = (model, args) =>
 export type Relation = { field: string; other: KnownModel; isList: boolean }
 
 /**
- * Tells whether the arguments of a nested update are the changes themselves, which a relation to one row allows, and
- * not `{ where, data }`. @throws InvalidInputError where they could be both or neither
+ * Tells whether a nested update is given as the changes themselves, which a relation to one row allows, or as `{ where,
+ * data }`. @throws InvalidInputError where it could be both or neither
  */
 export function isWholeChange({ field, other, isList }: Relation, args: Row): boolean {
   if (isList) return false

@@ -17,9 +17,9 @@ interface Call {
   __internalParams?: Params
 }
 
-/** Prisma's own: how a query runs. */
+/** Prisma's own type: how a query runs. */
 interface Params extends Row {
-  /** where in the result a call such as `findUnique(…).posts()` finds what it returns */
+  /** the path in the result to what a call such as `findUnique(…).posts()` returns */
   dataPath?: readonly string[]
   transaction?: Transaction | undefined
 }
@@ -32,7 +32,7 @@ export function extendClient(client: object, models: Readonly<Record<string, obj
     name: NAME,
     query: {
       async $allOperations(call: Call) {
-        await undefined // the stack has no caller here; in the next turn, it has the code that awaits
+        await undefined // the caller is not on the stack here, but in the next turn the code that awaits is
         return runFor(rememberCaller(), () => runOperation(schema, client as Client, call))
       },
     },
@@ -40,7 +40,7 @@ export function extendClient(client: object, models: Readonly<Record<string, obj
   return refuseLaterQueries(extended)
 }
 
-/** Refuses the queries of a later extension, which would change what is already sealed, and store plaintext. */
+/** Refuses later extensions with queries: they could change sealed values, or store plaintext. */
 function refuseLaterQueries(client: Client): Client {
   const extend = client.$extends.bind(client)
   client.$extends = (other: Partial<Row> | ((client: Client) => Client)) => {
@@ -92,7 +92,7 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
   const rewritten = await rewriteArgs(one)
   if (rewritten.filters.length > 0) {
     const found = await readFiltered(running, one, rewritten)
-    // Prisma itself says that there is none.
+    // Prisma itself throws that there is none.
     if (found === null && operation === 'findFirstOrThrow') return query({ ...rewritten.args, where: { OR: [] } })
     if (operation !== 'count') hide(rewritten.shape, found)
     return path.reduce(step, found)
@@ -100,7 +100,7 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
   await assertNoTriggers(schema, running, operation)
   const result = await query(rewritten.args)
   if (['count', 'aggregate', 'groupBy'].includes(operation)) return result
-  // The reads of a list are opened after its writes are committed.
+  // In a list of operations, a read is opened after the writes of the list are committed.
   const wrote: boolean | 'perhaps' = !operation.startsWith('find') || (transaction?.kind === 'batch' && 'perhaps')
   await openReturned(wrote, () => openResult(returned, result))
   hide(shapeAt(rewritten.shape), result)

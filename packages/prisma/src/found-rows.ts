@@ -1,7 +1,7 @@
 /**
  * Updates whose condition does not determine the row that values are bound to. One transaction finds the rows and
- * changes each by itself, with values sealed to it. Each change repeats the condition next to the id: a row that
- * another transaction changed in between stays as it is, as with an update of Prisma itself.
+ * changes each one with values sealed to it. Each change repeats the condition next to the id: like an update of
+ * Prisma's, it skips a row that another transaction changed meanwhile.
  */
 import { assertOnlyFound, type Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'
@@ -28,7 +28,7 @@ export async function changeFound(running: Running, operation: Operation): Promi
   const isRetried = operation.operation === 'upsert' && running.transaction === undefined
   const run = () => inTransaction(running, operation.model.name, (statement) => change(statement, operation))
   return run().catch((error: { code?: unknown }) => {
-    // Another call inserted the row after this one had found none.
+    // Another call inserted the row after this one had not found it.
     if (isRetried && error.code === 'P2002') return run()
     throw error
   })
@@ -40,7 +40,7 @@ async function change(statement: Statement, { model, operation, args }: Operatio
     ...rewritten,
     result: await statement(name, rewritten.args),
   })
-  // Once, not for each row: the service may make the index.
+  // Once for all rows: the service may have to make the index.
   const where = await rewriteWhere(model, args.where)
   if (MANY.includes(operation)) {
     const { limit, ...others } = args

@@ -1,4 +1,4 @@
-/** Fills the ids that `@default` would make, in new rows on every level: values are bound to them before the insert. */
+/** Generates the ids of `@default` for new rows on every level, since values are bound to them before the insert. */
 import { assertWritable, makeLacking, type Row, type RunSql, refuseCall } from '@eaas/sdk/adapter'
 import { clientOf, type Running } from './clients.js'
 import { isWholeChange, type Relation } from './data.js'
@@ -7,10 +7,10 @@ import type { Join, KnownModel, Schema } from './schema.js'
 import { isPlain } from './values.js'
 import { rewriteWhere, uncombined } from './where.js'
 
-/** The new rows of a write that lack ids, by their model. */
+/** The new rows that lack ids, by model. */
 type Lacking = Map<KnownModel, Row[]>
 
-/** The members of a nested write that hold its new rows, and its changes. */
+/** The nested writes that create rows, each with the member that holds them; likewise for changes below. */
 const NEW: Readonly<Record<string, string>> = {
   create: '',
   createMany: 'data',
@@ -18,7 +18,6 @@ const NEW: Readonly<Record<string, string>> = {
   upsert: 'create',
 }
 const CHANGES: Readonly<Record<string, string>> = { update: 'data', upsert: 'update' }
-/** The member of the arguments of an operation that holds its new rows. */
 const NEW_OF_OPERATION: Readonly<Record<string, string>> = {
   create: 'data',
   createMany: 'data',
@@ -26,7 +25,7 @@ const NEW_OF_OPERATION: Readonly<Record<string, string>> = {
   upsert: 'create',
 }
 
-/** @throws InvalidInputError if a trigger would change what is written; a nested write may be of any table */
+/** @throws InvalidInputError if a trigger would change what is written. A nested write may go to any table */
 export async function assertNoTriggers({ ofPostgres }: Schema, running: Running, operation: string): Promise<void> {
   if (!/^(create|update|upsert)/.test(operation)) return
   for (const { sealed, ...named } of ofPostgres) await assertWritable(runIn(running), sealed, named)
@@ -49,7 +48,7 @@ function runIn(running: Running): RunSql {
 
 type Copying = { lacking: Lacking; parents: Parent[] }
 
-/** Copies arguments, in which one member has new rows, and another one the changes of rows. */
+/** Copies arguments, of which one member holds new rows and another one changes. */
 function copyMembers(
   model: KnownModel,
   args: Row,
@@ -62,7 +61,7 @@ function copyMembers(
   return out
 }
 
-/** Copies rows, or the changes of some, with what is nested in them. */
+/** Copies rows or changes, with everything nested in them. */
 function copyRows(model: KnownModel, rows: unknown, copying: Copying, isNew: boolean): unknown {
   if (Array.isArray(rows)) return rows.map((one) => copyRows(model, one, copying, isNew))
   if (!isPlain(rows)) return rows
@@ -105,8 +104,8 @@ async function fill({ ids }: Schema, model: KnownModel, rows: readonly Row[], ru
 type Parent = { row: Row; field: string; join: Join; other: KnownModel; where: Row }
 
 /**
- * Takes the relations to parents out of a new row: Prisma accepts an id of `autoincrement()` only in a row that names
- * its parents by foreign keys. So `connect` becomes the foreign key; other writes are refused.
+ * Takes the relations to parents out of a new row: Prisma accepts an `autoincrement()` id only next to foreign keys,
+ * not next to relations. `connect` becomes the foreign key; other writes are refused.
  */
 function takeParents(model: KnownModel, row: Row): Parent[] {
   return [...model.joins].flatMap(([field, join]) => {
@@ -125,7 +124,7 @@ function takeParents(model: KnownModel, row: Row): Parent[] {
   })
 }
 
-/** Fills the foreign key, by a separate query if the condition is not the key. */
+/** Fills the foreign key, with a query of its own if the condition does not give it. */
 async function nameParent(
   { transaction, statementIn }: Running,
   { row, field, join, other, where }: Parent,

@@ -5,10 +5,7 @@ import type { OperationsOf, ValuesOf } from './operation-types.js'
 
 export type { AnyModel, Read } from '@eaas/sdk/adapter'
 
-/**
- * An extension as Prisma types it: a field that is not text has the type of the model, in what is read and in what is
- * written.
- */
+/** An extension as Prisma types it: a field that is not text has the model's type when it is read and when it is written. */
 export type Encrypted<M, C = unknown> = (client: C) => {
   $extends: {
     extArgs: {

@@ -1,6 +1,6 @@
 /**
- * Updates that are nested in that of another row, and do not determine the rows that their values are bound to. These
- * are read first, in its transaction. Each gets its own nested update, which repeats the condition next to the id.
+ * Updates nested in that of another row which do not determine the rows that their values are bound to. These rows are
+ * read first, in the same transaction. Each gets its own nested update, which repeats the condition next to the id.
  */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { isWholeChange, needsRow, type Relation, withRow } from './data.js'
@@ -17,7 +17,7 @@ interface Nested extends Relation {
   changes: Row
 }
 
-/** Tells whether rows that are nested in an update must be read before. */
+/** Tells whether rows of a nested update must be read first. */
 export function hasNested(model: KnownModel, data: unknown): boolean {
   return relationsIn(model, data).some(({ writes, ...relation }) =>
     NAMES.some((name) => [writes[name] ?? []].flat().some((args) => readNested({ ...relation, name }, args))),
@@ -26,7 +26,7 @@ export function hasNested(model: KnownModel, data: unknown): boolean {
 
 export type ReadRelation = (field: string, args: Row) => Promise<Row[]>
 
-/** Returns the changes of a row with a nested update for each row that they change. */
+/** Replaces nested updates by one for each row that they change. */
 export async function withNestedRows(model: KnownModel, data: unknown, read: ReadRelation): Promise<unknown> {
   const found = relationsIn(model, data).map(async ({ writes, ...relation }) => {
     const { field } = relation
@@ -39,7 +39,7 @@ export async function withNestedRows(model: KnownModel, data: unknown, read: Rea
       const all = await Promise.all(
         [writes[name]].flat().map(async (args) => {
           const one = readNested({ ...relation, name, isList }, args)
-          // Prisma would find its rows after the other writes; here they are read before.
+          // Prisma finds its rows after the other writes; the adapter reads them before.
           if (one && name === 'updateMany' && !isAlone) {
             const hint = 'Write them one after another, in a transaction: `$transaction(async (tx) => …)`.'
             refuseCall(`updateMany beside other writes of the relation ${field}`, hint)
@@ -63,7 +63,7 @@ function relationsIn(model: KnownModel, data: unknown) {
   })
 }
 
-/** Reads the arguments of a nested update; undefined if it determines its row itself. */
+/** Reads the arguments of a nested update; undefined if they determine the row. */
 function readNested(update: Omit<Nested, 'where' | 'changes'>, args: unknown): Nested | undefined {
   if (!isPlain(args)) return undefined
   const isWhole = update.name === 'update' && isWholeChange(update, args)
@@ -75,7 +75,7 @@ function readNested(update: Omit<Nested, 'where' | 'changes'>, args: unknown): N
 async function eachRow({ field, name, other, isList, where, changes }: Nested, read: ReadRelation): Promise<Row[]> {
   const condition = (await rewriteWhere(other, uncombined(other, where))) as Row
   const rows = await read(field, { ...(isList ? { where: condition } : {}), select: selectOf(other) })
-  // Without a row, an update fails as Prisma's does.
+  // An update without a row must fail as Prisma's does.
   if (rows.length === 0) return name === 'update' ? [{ where, data: {} }] : []
   return rows.map((row) => {
     const bound = boundTo(other, row)
@@ -84,7 +84,7 @@ async function eachRow({ field, name, other, isList, where, changes }: Nested, r
   })
 }
 
-/** The fields that identify a row, those that values are bound to, and those that may determine the key of the row. */
+/** Selects what identifies a row, what values are bound to, and what may determine the key of a row. */
 export function selectOf({ sealed, ids, joins, fields, relations }: KnownModel): Row {
   const inherited = [...joins.values()].flatMap(({ isOwn, pairs }) => (isOwn ? [] : pairs.map(({ own }) => own)))
   const made = sealed?.columns.filter((column) => !sealed.bind.includes(column)) ?? []

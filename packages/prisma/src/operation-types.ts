@@ -1,11 +1,11 @@
-/** The types of operations: where Prisma expects the stored text or JSON, a field of a model takes its own type. */
+/** The types of operations: a model's field has its own type where Prisma's types expect the stored text or JSON. */
 import type { ColumnsOf } from '@eaas/sdk/adapter'
 import type { AnyNullClass, DbNullClass, JsonNullClass, Types } from '@prisma/client/runtime/client'
 
-/** What may be missing is stored as null. */
+/** A missing value is stored as null. */
 export type ValueOf<T> = undefined extends T ? Exclude<T, undefined> | null : T
 
-/** The fields of a model that are not text, and their types. */
+/** The fields of a model that are not text, with their types. */
 export type ValuesOf<M> = {
   [Field in keyof ColumnsOf<M> & string as ColumnsOf<M>[Field] extends string | null | undefined
     ? never
@@ -23,7 +23,7 @@ interface Payload {
 
 type ValuesIn<M extends Models, P extends Payload> = P['name'] extends keyof M ? ValuesOf<M[P['name']]> : unknown
 
-/** What a field takes: its value, or what Prisma writes in place of null and undefined. */
+/** The input type of a field: its value, or Prisma's ways to write null and undefined. */
 type FieldInput<Given, V> =
   | V
   | Extract<Given, undefined | Types.Skip>
@@ -72,7 +72,6 @@ type Members<Given, M extends Models, P extends Payload> = Given extends readonl
       }
     : Given
 
-/** The relations that are selected, each with its own arguments. */
 type Selection<Given, M extends Models, P extends Payload> = Given extends object
   ? {
       [K in keyof Given]: K extends keyof P['objects']
@@ -113,12 +112,12 @@ type Where<Given, M extends Models, P extends Payload> = Given extends readonly 
 
 type Nulls = null | DbNullClass | JsonNullClass | AnyNullClass
 type OnlyNull = { equals?: Nulls | undefined; not?: Nulls | OnlyNull | undefined }
-/** What the adapter takes for a field; it refuses all else that Prisma's type of the column takes. */
+/** What the adapter accepts in a condition on a field; it refuses the rest of Prisma's type for the column. */
 type Taken<V> = Compared<V> | (null extends V ? Nulls | OnlyNull : never) | Types.Skip | undefined
 
 /**
- * A condition as it was written: a literal that the adapter refuses, such as the text of a date, does not compile. What
- * has one of Prisma's own types, whose members are all optional, does.
+ * A condition as the application wrote it. A literal that the adapter refuses, such as the text of a date, does not
+ * compile. A value typed as one of Prisma's own types does, since all their members are optional.
  */
 type Written<A, Wide, M extends Models, P extends Payload> = A extends readonly (infer One)[]
   ? Written<One, Wide, M, P>[]
@@ -147,14 +146,14 @@ type MemberOf<T, K> = T extends readonly (infer One)[]
     ? NonNullable<T[K]>
     : never
 
-/** A nested update: the changes in `data` or, for a relation to one row, the changes, with an optional field `data`. */
+/** A nested update: `{ where, data }` or, for a relation to one row, the changes, among which may be a field `data`. */
 type Update<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
   ? Update<One, M, P>[]
   : Given extends { data: unknown }
     ? Members<Given, M, P>
     : Data<Given, M, P>
 
-/** The operations that find one row, whose relations can be followed, those that may find none, and the others. */
+/** Operations by result: one row, whose relations can be followed; one or none; anything else. */
 type OfOne = 'create' | 'update' | 'upsert' | 'delete' | 'findUniqueOrThrow' | 'findFirstOrThrow'
 type OfOneOrNone = 'findUnique' | 'findFirst'
 type OfMany =
@@ -166,7 +165,7 @@ type OfMany =
   | 'groupBy'
 type Operation = OfOne | OfOneOrNone | OfMany
 
-/** The types of a client: those of its schema, and what it omits from all reads. */
+/** A client's types: those of its schema, and the fields that it omits from all reads. */
 type TypesOf<C> = C extends {
   $extends: Types.Extensions.ExtendsHook<infer _Variant, infer Callback, infer ExtArgs, infer _TypeMap>
 }
@@ -181,8 +180,8 @@ interface TypeMap {
 type PayloadOf<T> = T extends { [K: symbol]: { types: { payload: infer P extends Payload } } } ? P : never
 
 /**
- * An operation. `T` is the member of the client whose operation it is, so that the result has what further extensions
- * add. The arguments do not depend on it: TypeScript would take `omit: { x: true }` for `boolean`.
+ * An operation. `T` is the client's member with this operation, so that the result includes what later extensions add.
+ * The arguments do not depend on it, or TypeScript would take `omit: { x: true }` for `boolean`.
  */
 type Run<Args, O extends Operation, Map extends TypeMap, Name extends string, M extends Models> = object extends Args
   ? <T, A extends Args>(this: T, args?: Passed<A, Args, M, PayloadIn<Map, Name>>) => Result<T, A, O, Map, Name>
@@ -206,7 +205,7 @@ type Result<T, A, O extends Operation, Map extends TypeMap, Name extends string>
     ? Types.Extensions.DynamicModelExtensionFluentApi<Map, Name, O, O extends OfOne ? never : null>
     : unknown)
 
-/** The operations of a client that take values in the types of the models; none where all fields are text. */
+/** A client's operations, with values in the types of the models; none where all fields are text. */
 export type OperationsOf<C, M extends Models> = [{ [Name in keyof M]: keyof ValuesOf<M[Name]> }[keyof M]] extends [
   never,
 ]

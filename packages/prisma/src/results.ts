@@ -6,7 +6,6 @@ import type { Operation } from './found-rows.js'
 import type { KnownModel } from './schema.js'
 import { isPlain } from './values.js'
 
-/** Opens rows in place. */
 export async function openResult(model: KnownModel, result: unknown): Promise<void> {
   const found = new Map<KnownModel, Row[]>()
   collect(model, result, found)
@@ -36,10 +35,9 @@ async function openRows({ sealed, relations }: KnownModel, rows: readonly Row[])
   }
 }
 
-/** What is selected beyond the request. It is hidden, since Prisma may compute fields of other extensions by it. */
+/** What is selected beyond the request. These fields are hidden, not deleted: computed fields may need them. */
 export interface Shape {
   hidden: Set<string>
-  /** The shape of the rows of each relation, by its field. */
   inner: Map<string, Shape>
 }
 
@@ -47,7 +45,7 @@ export function newShape(): Shape {
   return { hidden: new Set(), inner: new Map() }
 }
 
-/** Hides fields of rows, in place: they are not among the members that a row lists. */
+/** Hides fields of rows, in place: they become properties that are not enumerable. */
 export function hide({ hidden, inner }: Shape, result: unknown): void {
   if (Array.isArray(result)) {
     for (const one of result) hide({ hidden, inner }, one)
@@ -58,7 +56,7 @@ export function hide({ hidden, inner }: Shape, result: unknown): void {
   }
 }
 
-/** Reads by an index that finds more rows than match. Returns the rows, or their number, as the operation does. */
+/** Reads through an index that finds more rows than match. Returns rows or their number, as the operation does. */
 export async function readFiltered(
   running: Running,
   { model, operation, args: asked }: Operation,
@@ -71,7 +69,7 @@ export async function readFiltered(
   const isCount = operation === 'count'
   if (isCount && asked.select !== undefined) refuseCall('count of fields by such a search', 'Count the rows alone.')
   const select = isCount ? { select: selectOf(model.sealed, filters) } : {}
-  // One order for all reads, so that each row is read exactly once.
+  // All pages use one order, so that each row is read exactly once.
   const unique = new Set([...(sealed?.bind ?? []), ...model.ids])
   const order = [orderBy ?? [], ...[...unique].map((field) => ({ [field]: 'asc' }))].flat()
   const read = async (from: number, size: number | undefined) => {
@@ -87,7 +85,6 @@ export async function readFiltered(
   return isOne ? (rows[0] ?? null) : rows
 }
 
-/** What a count must read to filter its rows. */
 function selectOf(sealed: Operation['model']['sealed'], filters: readonly Filter[]): Row {
   const fields = filters.map(({ field }) => field)
   return Object.fromEntries([...fields, ...(sealed?.readsToo(fields) ?? [])].map((field) => [field, true]))

@@ -1,4 +1,4 @@
-/** What a Prisma client knows of its schema, with the models that seal its tables. Rows have the names of its fields. */
+/** What a Prisma client knows of its schema, with the models of its tables. Rows have the schema's field names. */
 import { InvalidInputError } from '@eaas/sdk'
 import {
   createIdMaker,
@@ -15,14 +15,14 @@ import { assertFields, isExact, isMadeByDatabase, type ModelTypes, type Referenc
 export interface KnownModel {
   name: string
   get(model: string): KnownModel
-  /** The table in SQL. */
+  /** The table's name in SQL. */
   table: string
-  /** The fields whose values must be known before a row is sealed, and that have a default. */
+  /** Fields with a default whose values must be known before a row is sealed. */
   made: Map<string, Made>
   /** Undefined where nothing of the model is encrypted. */
   sealed: SealedTable | undefined
   fields: ReadonlySet<string>
-  /** Those that identify a row; none if the schema does not say. */
+  /** The fields that identify a row; none if the schema does not say. */
   ids: readonly string[]
   /** The fields of each compound unique key, by the name that it has in conditions. */
   uniques: ReadonlyMap<string, readonly string[]>
@@ -30,28 +30,27 @@ export interface KnownModel {
   relations: ReadonlyMap<string, string>
   /** How the rows of a relation are joined, by its field; absent if the schema does not say, as for many-to-many. */
   joins: ReadonlyMap<string, Join>
-  /** The relations to many rows, by their fields. */
   lists: ReadonlySet<string>
   /** The fields that the client leaves out of what it returns, unless a call says otherwise. */
   omitted: Readonly<Row>
-  /** The fields that are JSON in Prisma: their values are never Prisma's own operations. */
+  /** The fields of Prisma's type Json: an object in them is a value, never an operation such as `set`. */
   json: ReadonlySet<string>
-  /** The fields that the database finds only in the spelling in which it returns them. */
+  /** The fields by which the database finds a value only as it returns it. */
   exact: ReadonlySet<string>
-  /** Spells the value of a field as the database returns it, if its type says how. */
+  /** Spells a value as the database returns it, if the field's type determines that. */
   spell(field: string, value: unknown): unknown
 }
 
-/** How the value of a field is made if a row has none: by the client or, without `make`, by the database. */
+/** How a missing value is generated: by the client or, without `make`, by the database. */
 export interface Made {
   column: string
   make: (() => string) | undefined
-  /** Whether Prisma accepts a value of it only in rows that have foreign keys in place of `connect` and the like. */
+  /** Whether Prisma accepts its value only in rows with foreign keys, not with `connect` and the like. */
   isUnchecked: boolean
 }
 
 export interface Join {
-  /** Whether the rows of the model itself refer to the others. */
+  /** Whether the model's own rows hold the foreign key. */
   isOwn: boolean
   pairs: readonly Reference[]
 }
@@ -61,7 +60,7 @@ export interface Schema {
   get(model: string): KnownModel
   /** The tables with encrypted columns, by their names in the database. */
   tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
-  /** Those of PostgreSQL, by their names in SQL. */
+  /** The tables of PostgreSQL, by their names in SQL. */
   ofPostgres: readonly { sealed: SealedTable; table: string; nameIn(field: string): string }[]
 }
 
@@ -120,7 +119,7 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
   }
 }
 
-/** Returns the fields of `bind`, and those that rows nested in a row of this model are bound to. */
+/** Returns the fields of `bind`, and those that rows nested in a row of the model are bound to. */
 function neededIds({ sealed, joins, relations }: KnownModel, known: ReadonlyMap<string, KnownModel>): Set<string> {
   const inherited = [...joins].flatMap(([field, { isOwn, pairs }]) => {
     const other = known.get(relations.get(field) ?? '')
@@ -133,7 +132,7 @@ function isPostgres(types: ModelTypes | undefined): boolean {
   return types?.provider === 'postgresql' || types?.provider === 'postgres'
 }
 
-/** @throws InvalidInputError if the database makes the value only at the insert */
+/** @throws InvalidInputError if the database generates the value only during the insert */
 function findMade(
   { name, sealed }: KnownModel,
   field: string,
@@ -156,7 +155,7 @@ function findMade(
   return { column, make: undefined, isUnchecked: of.name === 'autoincrement' }
 }
 
-/** Finds how a relation joins, which only one of its two fields says. */
+/** Finds how a relation joins. Only one of its two fields says so. */
 function joinOf(
   models: Readonly<Record<string, PrismaModel>>,
   types: ReadonlyMap<string, ModelTypes>,

@@ -1,25 +1,25 @@
 /**
- * The types of columns, and the fields by which relations join: a client has them only in the text of its schema. At
+ * The types of columns, and the fields by which relations join. A client has them only in the text of its schema. At
  * set-up, they are compared with a model.
  */
 import { InvalidInputError } from '@eaas/sdk'
 import { refuseUnbindable, type SealedTable, type StoredColumn, spellUuid } from '@eaas/sdk/adapter'
 
-/** What the columns of a model are in the database. */
+/** What the schema says about a model's columns. */
 export interface ModelTypes {
   provider: string
   /** The type after `@db.`, by field. */
   native: ReadonlyMap<string, string>
-  /** The fields that refer to another model, by the field of the relation. */
+  /** The fields that refer to another model, by relation field. */
   references: ReadonlyMap<string, readonly Reference[]>
   /** The function in `@default`, by field. */
   defaults: ReadonlyMap<string, Default>
   ids: readonly string[]
-  /** The fields of each `@@unique` and `@@id`, by the name that it has in conditions. */
+  /** The fields of each `@@unique` and `@@id`, by its name in conditions. */
   uniques: ReadonlyMap<string, readonly string[]>
   /** The fields with a default of any kind. */
   filled: ReadonlySet<string>
-  /** The fields that are lists, such as the relation to many rows. */
+  /** The fields that are lists, such as a relation to many rows. */
   lists: ReadonlySet<string>
   optional: ReadonlySet<string>
   /** How many characters `@db.VarChar(…)` and the like hold, by field. */
@@ -34,16 +34,16 @@ export type Default = { name: string; argument: string }
 /** A field, and the field of another model whose value it has. */
 export type Reference = { own: string; other: string }
 
-/** The databases that compare text by its bytes. MySQL and SQL Server ignore case, accents and trailing spaces. */
+/** The databases that compare text byte by byte. MySQL and SQL Server ignore case, accents and trailing spaces. */
 const COMPARE_BYTES = ['postgresql', 'postgres', 'cockroachdb', 'sqlite']
-/** The types whose values are found in one spelling: `Uuid` is spelled by the adapter, unlike `CiText` and `Char`. */
+/** The types with one spelling for each value: the adapter spells `Uuid`; `CiText` and `Char` are not among them. */
 const EXACT = [undefined, 'Text', 'VarChar', 'String', 'Uuid']
 
 type Config = { inlineSchema?: unknown; activeProvider?: unknown; adapter?: { options?: { schema?: unknown } } }
 
-/** Texts and comments: what a text says is no attribute, and what a comment says is nothing. */
+/** Matches texts and comments, so that their content is not read as attributes. */
 const TEXT_OR_COMMENT = /"(?:[^"\\\n]|\\.)*"|\/\/[^\n]*|\/\*[\s\S]*?\*\//g
-/** The blanks that Prisma permits within a type and an attribute. */
+/** Matches the blanks that Prisma permits within a type and an attribute. */
 const BLANKS = /[ \t]+(?=[(?[\],:)])|(?<=[([,:])[ \t]+/g
 
 /** Reads the types of a client's schema, by model; none if the client does not have its text. */
@@ -60,7 +60,7 @@ export function readTypes(client: object): Map<string, ModelTypes> {
   let types = read()
   for (const line of lines) {
     const [, model] = /^\s*(?:model|view)\s+(\w+)\s*\{/.exec(line) ?? []
-    if (model !== undefined || line.trim() === '}') types = read() // of an enum and the like, which nobody asks for
+    if (model !== undefined || line.trim() === '}') types = read() // an enum and the like are not read
     if (model !== undefined) out.set(model, types)
     readField(line, types)
     readBlock(line, types, texts)
@@ -121,11 +121,10 @@ export function isMadeByDatabase({ name }: Default): boolean {
   return ['autoincrement', 'dbgenerated', 'sequence'].includes(name)
 }
 
-/** The databases that pad a shorter text of these types with spaces, and return it so. */
+/** The databases that pad these types with spaces, and return the padding. */
 const FILL_UP = ['postgresql', 'postgres', 'sqlserver']
 const FILLED_UP = ['Char', 'NChar']
 
-/** Spells a value as the database returns it, if the column's type says how. */
 export function spell(
   types: ModelTypes | undefined,
   field: { name: string; type: string } | undefined,
@@ -141,11 +140,11 @@ export function spell(
 
 function fillUp(types: ModelTypes | undefined, field: string, value: string): string {
   if (!types || !FILL_UP.includes(types.provider)) return value
-  const text = value.replace(/ +$/, '') // more spaces than fit are cut off
+  const text = value.replace(/ +$/, '') // excess spaces are cut off
   return text + ' '.repeat(Math.max(0, (types.lengths.get(field) ?? 1) - [...text].length))
 }
 
-/** Tells whether a database finds the values of a field only in the spelling in which it returns them. */
+/** Tells whether a database finds a field's values only in the spelling in which it returns them. */
 export function isExact(types: ModelTypes | undefined, field: { name: string; type: string; kind: string }): boolean {
   if (field.kind === 'enum' || field.type === 'Int' || field.type === 'BigInt') return true
   const { provider = '', native } = types ?? {}
@@ -154,7 +153,7 @@ export function isExact(types: ModelTypes | undefined, field: { name: string; ty
 
 type Field = { name: string; type: string }
 
-/** For each kind of stored value: the types of Prisma that hold it, and what to write. */
+/** For each kind of stored value: the types of Prisma that hold it, and a hint. */
 const HOLDS: Readonly<Record<StoredColumn['holds'], readonly [types: readonly string[], hint: string]>> = {
   json: [['Json'], "Use Json, or give the model format: 'text'."],
   text: [['String', 'Json'], 'Use String, of MySQL with @db.LongText, or Json for values that are not text.'],

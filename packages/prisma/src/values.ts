@@ -1,4 +1,3 @@
-/** The values in the arguments of Prisma. */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 
 /** Tells whether a value is a plain object, not a Date, bytes or an object of Prisma's. */
@@ -13,18 +12,18 @@ export function isNull(value: unknown): boolean {
   return value === null || typeof (value as { _getName?: unknown } | undefined)?._getName === 'function'
 }
 
-/** `Prisma.DbNull`, which belongs to the client that the application generates: Prisma knows it by this symbol. */
+/** `Prisma.DbNull`. Its class is part of the application's generated client, but Prisma recognises this symbol. */
 export const DB_NULL = { [Symbol.for('prisma.objectEnumValue')]: true, _getName: () => 'DbNull' }
 
-/** Leaves out the members that are `Prisma.skip`, on every level, as Prisma does. */
+/** Removes members that are `Prisma.skip`, on every level, as Prisma does. */
 export function withoutSkips(args: Row): Row {
   const out = { args }
-  // A loop: JSON may be nested more deeply than calls can be.
+  // A loop, not recursion: JSON may be nested more deeply than calls can be.
   const copies: Row[] = [out]
   for (const copy of copies) {
     for (const [name, value] of Object.entries(copy)) {
       if (isSkip(value) && !Array.isArray(copy)) {
-        delete copy[name] // Prisma refuses one in a list
+        delete copy[name] // Prisma refuses a skip in a list
       } else if (isPlain(value) || Array.isArray(value)) {
         const inner = (Array.isArray(value) ? [...(value as unknown[])] : { ...value }) as Row
         copy[name] = inner

@@ -17,8 +17,8 @@ const OF_RELATION = ['some', 'every', 'none', 'is', 'isNot']
 const OPERATORS: Readonly<Record<string, string>> = { equals: '=', in: 'in', notIn: 'not in', not: 'not' }
 
 /**
- * Rewrites a condition on rows of a model, or a list of them. `filters` takes what the rows must match after they are
- * opened; undefined where nothing is filtered.
+ * Rewrites a condition on a model's rows, or a list of conditions. `filters` collects what opened rows must match; if
+ * it is undefined, a search that needs filtering is refused.
  */
 export async function rewriteWhere(model: KnownModel, where: unknown, filters?: Filter[]): Promise<unknown> {
   if (Array.isArray(where)) return Promise.all(where.map((one) => rewriteWhere(model, one, filters)))
@@ -47,7 +47,7 @@ export async function rewriteWhere(model: KnownModel, where: unknown, filters?: 
   return further.reduce((all, one) => both(all, one), out)
 }
 
-/** Returns the compound unique key that has the index in place of an encrypted field, with its values. */
+/** Replaces an encrypted field in a compound unique key by its index. Returns the new key with its values. */
 async function rewriteCombined(
   model: KnownModel,
   key: string,
@@ -75,7 +75,7 @@ async function rewriteCombined(
   return { name, fields: Object.fromEntries(await Promise.all(all)) }
 }
 
-/** A member of `client.user.fields`: in a condition, the value of another column of the row. */
+/** A field reference such as `client.user.fields.email`: in a condition, the value of that column. */
 type Reference = { modelName: string; name: string }
 
 function referencesIn(value: unknown): Reference[] {
@@ -89,7 +89,7 @@ function refuseReference({ name }: SealedTable, field: string): never {
   refuseField(name, field, 'the database cannot compare it with another field', hint)
 }
 
-/** Adds a condition; by `AND` if there is already one on the same field. */
+/** Adds a condition; with `AND` if there is already one on the same field. */
 function both(where: Row, condition: Row): Row {
   const isFree = Object.keys(condition).every((key) => !Object.hasOwn(where, key))
   return isFree ? { ...where, ...condition } : { ...where, AND: [...[where.AND ?? []].flat(), condition] }
@@ -103,17 +103,17 @@ async function rewriteRelation(model: KnownModel, filter: unknown): Promise<unkn
   return Object.fromEntries(await Promise.all(all))
 }
 
-/** A filter of Prisma on a field, and the list to which filters for the opened rows are added. */
+/** A filter on a field, and the list that collects filters for opened rows. */
 interface Comparison {
   filter: unknown
   filters: Filter[] | undefined
-  /** Whether null itself stands for the kind of null that Prisma has for JSON. */
+  /** Whether the field is JSON, where null stands for DbNull. */
   isJson: boolean
 }
 
 /** Replaces a filter on an encrypted field by conditions on its indexes. */
 async function compare(table: SealedTable, field: string, { filter, filters, isJson }: Comparison): Promise<Row[]> {
-  // Null is stored as null, so it needs no index.
+  // Null is stored as null, so comparisons with it need no index.
   const nullOf = (value: unknown) => (isJson ? (value ?? DB_NULL) : value)
   if (isNull(filter)) return [{ [field]: isJson ? { equals: nullOf(filter) } : filter }]
   if (!isPlain(filter)) return equals(table, field, { filter, filters })
@@ -181,17 +181,17 @@ async function search(table: SealedTable, field: string, query: Query, filters: 
   return [{ [column]: by === 'in' ? { in: values } : { hasEvery: values } }]
 }
 
-/** Moves `not` to the field of the index. */
+/** Moves `not` into the condition on the index's field. */
 function negate(condition: Row): Row {
   return Object.fromEntries(Object.entries(condition).map(([field, filter]) => [field, { not: filter }]))
 }
 
-/** Tells whether a member of a condition is a combined key, such as `id_email`, whose fields are inside. */
+/** Tells whether a member of a condition is a compound key, such as `id_email`, which contains fields. */
 function isCombined(model: KnownModel, key: string): boolean {
   return !LOGICAL.includes(key) && !model.fields.has(key)
 }
 
-/** Returns the condition of a search with each combined key, such as `id_email`, replaced by its fields. */
+/** Replaces each compound key, such as `id_email`, by its fields: only the condition of a unique row may have such a key. */
 export function uncombined(model: KnownModel, where: Row): Row {
   const members = Object.entries(where).map(([key, value]) =>
     isCombined(model, key) && isPlain(value) ? value : { [key]: value },
@@ -213,7 +213,7 @@ export function pinnedBy(model: KnownModel, where: unknown): Row {
   return found
 }
 
-/** Returns the value that a filter compares with exactly: any other operator, or `mode`, may find further rows. */
+/** Returns the value that a filter compares with exactly. Any other operator, or `mode`, may find more rows. */
 function equalTo(filter: Row): unknown {
   const isPlainMode = (name: string, value: unknown) => name === 'mode' && value === 'default'
   const others = Object.entries(filter).filter(([name, value]) => name !== 'equals' && !isPlainMode(name, value))

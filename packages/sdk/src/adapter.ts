@@ -1,6 +1,6 @@
 /**
  * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model and of SQL. `createSealedTable` seals and opens rows
- * by a model, refuses what it cannot do, and finds the index that answers a comparison; an adapter translates between
+ * with a model, refuses what it cannot do, and finds the index that answers a comparison. An adapter translates between
  * it and its ORM.
  */
 import type { Binary, Bytes } from './input.js'
@@ -33,7 +33,7 @@ export type { Row } from './input.js'
 export type { AnyModel } from './models/model.js'
 export { type AtCaller, rememberCaller, runFor } from './waiting.js'
 
-/** What a model may declare for a column: more types of bytes than it returns, some members of an object. */
+/** The type that a model may declare for a column: for bytes, more types than it returns; for an object, some of its members. */
 export type Declared<T> = T extends unknown
   ? Bytes extends T
     ? T | Binary
@@ -44,14 +44,14 @@ export type Declared<T> = T extends unknown
         : T
   : never
 
-/** Values that have no fields inside. The first four may be branded, and then extend `object`. */
+/** Values without fields inside. The first four may be branded, and then extend `object`. */
 type Whole = string | number | bigint | boolean | Binary | Date | readonly unknown[]
-/** The type of a column in which a model seals some members of an object: it has others too. */
+/** The type of a column in which a model seals some members of an object. The object may have others. */
 export type Holder<T> = T extends Whole ? T : T extends object ? { [K in keyof T]: Holder<T[K]> } & OtherColumns : T
 /** The types of a model's values by its columns, as an application sees them. */
 export type ColumnsOf<M> = M extends { readonly '~types'?: { plain: infer P; holder: infer H } }
   ? { [Column in keyof P]: Column extends H ? Holder<P[Column]> : P[Column] }
   : never
 
-/** The type that is read from a field that a model declares with this type. */
+/** The type that is read from a field declared with this type. */
 export type Read<T> = Binary extends T ? Exclude<T, Binary> | Bytes : T

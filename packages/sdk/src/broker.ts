@@ -1,5 +1,5 @@
 /**
- * `@eaas/sdk/broker`: stands between pages and the service, in an application's own backend. Pages authenticate by
+ * `@eaas/sdk/broker`: stands between pages and the service, in an application's own backend. Pages authenticate with
  * their session; the broker holds the API key. It forwards only what the user may do, and names the user to the
  * service.
  */
@@ -33,7 +33,7 @@ export { contextRow } from './uses.js'
 
 const DEFAULT_CALLS_PER_MINUTE = 2_000
 const DEFAULT_TIMEOUT_MS = 20_000
-/** How long a browser may remember the answer to its preflight, in seconds. */
+/** How long a browser may keep the answer to its preflight, in seconds. */
 const PREFLIGHT_MAX_AGE_S = 600
 const OPTIONS: readonly (keyof BrokerOptions)[] = [
   ...(['baseUrl', 'apiKey', 'authenticate', 'allow', 'limits', 'basePath', 'origins'] as const),
@@ -50,18 +50,18 @@ export interface BrokerCall {
   operation: BrokerOperation
   /** The `id` of the key. */
   key_id: string
-  /** For wrap and unwrap: what the DEK is for. The service unwraps a key only for the purpose that it was wrapped for. */
+  /** For wrap and unwrap: the purpose of the DEK. The service unwraps a key only for the purpose it was wrapped for. */
   purpose?: Purpose | undefined
   /** For wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`. See `contextRow`. */
   context?: WrapContext | undefined
   /** For `indexSecret`: whose indexes it makes, such as the model `users`, or `users:2` for its generation 2. */
   name?: string | undefined
-  /** For `blindHash`: how many values it is for, 1 to 256. */
+  /** For `blindHash`: the number of values, 1 to 256. */
   elements?: number | undefined
 }
 
 /**
- * By operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. With
+ * By operation, the ids of the keys that every user may use. Nobody may use an operation that is missing. With
  * `indexSecret`, a page can compute the index of any value.
  */
 export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
@@ -70,35 +70,35 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   /** The service's absolute URL, with its path prefix, without `/v1`. Required at the first request. */
   baseUrl: string | undefined
   /**
-   * The API key, or a function that returns it at each request: with `audit:on_behalf_of`, and of `wrap`, `unwrap` and
-   * `hash` those that `allow` permits (`unwrap` for `indexSecret`, `hash` for `blindHash`); no other permission and no
-   * other keys. Required at the first request, since a build may have no environment.
+   * The API key, or a function that returns it for each request. It needs `audit:on_behalf_of`, and those of `wrap`,
+   * `unwrap` and `hash` that `allow` permits (`unwrap` for `indexSecret`, `hash` for `blindHash`). Give it no other
+   * permission and no other keys. Required at the first request, since a build may have no environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
-  /** Finds the logged-in user by the application's session; undefined if none. Must not read the body. */
+  /** Finds the logged-in user from the application's session; undefined if there is none. Must not read the body. */
   authenticate: (request: Request) => U | undefined | Promise<U | undefined>
   /** The same keys for all users, or a function that decides each operation; only `true` allows it. */
   allow: AllowedKeys | ((user: U, call: BrokerCall) => boolean | Promise<boolean>)
   /**
-   * `callsPerMinute` of a user, 2,000 by default, in the memory of this process: each operation of a batch counts, each
-   * value of a `blindHash`, each 256 pieces of a body, and refused ones.
+   * `callsPerMinute` per user, 2,000 by default, counted in this process's memory. Each operation of a batch counts,
+   * each value of a `blindHash`, each 256 pieces of a body, and also refused ones.
    */
   limits?: { callsPerMinute?: number | undefined } | undefined
-  /** The path that the broker is mounted at; `/api/eaas` by default. */
+  /** The path where the broker is mounted; `/api/eaas` by default. */
   basePath?: string | undefined
-  /** Other origins whose pages may call, with their cookies, such as `https://app.example.org`; none by default. */
+  /** Other origins whose pages may call with their cookies, such as `https://app.example.org`; none by default. */
   origins?: readonly string[] | undefined
-  /** How long a request's body may be, in bytes; 1 MiB by default, 8 MiB at most. */
+  /** The most bytes of a request's body; 1 MiB by default, 8 MiB at most. */
   maxBodyBytes?: number | undefined
   /** How long the service may take to answer, in milliseconds; 20,000 by default. */
   timeoutMs?: number | undefined
-  /** Accepts `http` to another machine, where the network sees API key and data keys. False by default. */
+  /** Accepts `http` to another machine, although the network then sees the API key and data keys. False by default. */
   allowInsecure?: boolean | undefined
-  /** Used in place of the global `fetch`, such as undici's, which takes a dispatcher. */
+  /** Replaces the global `fetch`, for example with undici's, which takes a dispatcher. */
   fetch?: Fetch | undefined
   /** Called with each error of the broker or the service, for the application's log; `console.error` by default. */
   onError?: ((error: unknown) => void) | undefined
-  /** How the audit log records contexts: like the option of `createClient`, but no page can choose it. */
+  /** How the audit log records contexts, as in the option of `createClient`. No page can choose it. */
   auditContext?: AuditContext | undefined
 }
 
@@ -106,13 +106,13 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
 export type Broker = (request: Request) => Promise<Response>
 
 /**
- * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/index-secret`, `…/v1/hash`,
+ * Creates a broker, which handles `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/index-secret`, `…/v1/hash`,
  * `…/v1/hash/blind` and `…/v1/batch` of these five, to mount at `basePath`. Does not use the network itself. A refused
  * request is answered with a problem document: 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for
- * another site's page; 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`, also when the user's calls under way hold too
- * much memory; 503 when those of all users do, or the service does not answer, and 502 `E_BAD_GATEWAY` when its answer
- * does not fit the contract. In a batch, an operation that `allow` refuses has a 403 as its result, and the broker
- * forwards the others; it forwards nothing if none is allowed.
+ * another site's page; 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`, also when the user's open calls hold too much
+ * memory; 503 when those of all users do, or when the service does not answer; and 502 `E_BAD_GATEWAY` when its answer
+ * does not fit the contract. In a batch, an operation that `allow` refuses gets a 403 as its result, and the broker
+ * forwards the others, if any.
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -192,7 +192,10 @@ function callOf({ op, key_id, argument, use }: Asked): BrokerCall {
 
 type Merging = { asked: readonly Asked[]; verdicts: readonly boolean[]; onError: (error: unknown) => void }
 
-/** Merges the results with a refusal for each operation that was not allowed, and reports the first own fault. */
+/**
+ * Merges the service's results with a refusal for each operation that was not allowed, and reports the first fault of
+ * the broker's own API key.
+ */
 function merge({ body }: UpstreamAnswer, { asked, verdicts, onError }: Merging): string {
   if (!Array.isArray(body.results)) throw badGateway('the answer to a batch has no results')
   if (body.results.length !== verdicts.filter(Boolean).length)
@@ -215,7 +218,7 @@ function notAllowed(asked: readonly Asked[]): BrokerRefusal {
 
 async function readApiKey(apiKey: BrokerOptions['apiKey']): Promise<string> {
   const value: unknown = typeof apiKey === 'function' ? await apiKey() : apiKey
-  // Checked here because fetch would repeat a bad header in its error.
+  // Checked here, because fetch would quote a bad header in its error.
   if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
   if (value === undefined)
     throw new InvalidInputError('apiKey is missing', `Pass an API key to createBroker(). ${ENVIRONMENT_HINT}`)
@@ -265,7 +268,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   const { apiKey, authenticate, basePath = '/api/eaas', origins = [] } = options
   const { maxBodyBytes = MAX_BODY_BYTES, timeoutMs = DEFAULT_TIMEOUT_MS } = options
   const { callsPerMinute = DEFAULT_CALLS_PER_MINUTE } = options.limits ?? {}
-  // The first request reports a missing API key, as it does a missing baseUrl: builds load the module too.
+  // A missing API key or baseUrl is reported by the first request, since builds also load this module.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function')
     throw new InvalidInputError('apiKey must be a string or a function')
   if (typeof authenticate !== 'function') throw new InvalidInputError('authenticate must be a function')
@@ -296,7 +299,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   }
 }
 
-/** Wraps `onError` so that neither a throw nor a rejection of it fails the request: the page still gets its answer. */
+/** Wraps `onError` so that neither a throw nor a rejection from it fails the request: the page still gets its answer. */
 function reportTo(onError: (error: unknown) => unknown): (error: unknown) => void {
   return (error) => {
     new Promise((resolve) => resolve(onError(error))).catch(() => undefined)

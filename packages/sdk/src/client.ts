@@ -58,7 +58,7 @@ import { isPromise, loadOnce, loadPart, type Soon, traced, use } from './waiting
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 const MAX_RETRIES = 10
-/** An option that is missing from its list below does not compile. */
+/** Does not compile if an option is missing from its list below. */
 const namesOf = <T>(names: Record<keyof T, 0>) => Object.keys(names)
 const CLIENT_OPTIONS = namesOf<ClientOptions>({
   ...{ baseUrl: 0, apiKey: 0, engine: 0, fetch: 0, timeoutMs: 0, retries: 0, allowInsecure: 0, deks: 0 },
@@ -75,61 +75,61 @@ export interface DekOptions {
   maxMessages?: number | undefined
   /** The most bytes of plaintext that one DEK seals; 64 GiB by default. */
   maxBytes?: number | undefined
-  /** Milliseconds for which one DEK seals; one hour by default, 15 minutes outside Node. */
+  /** How long one DEK seals, in milliseconds; one hour by default, 15 minutes outside Node. */
   maxAgeMs?: number | undefined
-  /** `false` keeps no DEK for reading, so that each decryption is an unwrap and an entry in the audit log. */
+  /** `false` keeps no DEK for reading, so that each decryption is an unwrap with an entry in the audit log. */
   cache?: boolean | undefined
   /** The most DEKs of keys and models kept for reading, and the most kept for sealing; 1,024 by default. */
   cacheSize?: number | undefined
-  /** Milliseconds for which a DEK is kept for reading, counted from its unwrap; 5 minutes by default. */
+  /** How long a DEK is kept for reading after its unwrap, in milliseconds; 5 minutes by default. */
   cacheMaxAgeMs?: number | undefined
   /**
-   * `true` unwraps each new wrapped key once before it is used, or replaces an old one (`rewrap`), and throws
-   * `E_PROTOCOL` if that does not return the same DEK. Without it, data that was sealed under a wrong answer could never
-   * be read. Needs `unwrap`; costs a request and an audit entry for each DEK, and two entries to rewrap format v1.
+   * `true` unwraps each new wrapped key once before it is used or replaces an old one (`rewrap`), and throws
+   * `E_PROTOCOL` if that does not return the same DEK. Without it, data sealed under a wrong answer could never be
+   * read. Needs `unwrap`; costs a request and an audit entry for each DEK, and two entries to rewrap format v1.
    */
   verify?: boolean | undefined
 }
 
 export interface ClientOptions extends SecretOptions {
   /**
-   * The service's URL with its path prefix, without `/v1`. In pages and workers also a path of their own origin, such
-   * as `/api/eaas`, at which a broker is mounted. If undefined, the first request throws. If left out, each request
-   * reads `EAAS_URL` of the environment.
+   * The service's URL with its path prefix, without `/v1`. Pages and workers may give a path of their own origin where
+   * a broker is mounted, such as `/api/eaas`. If it is left out, each request reads `EAAS_URL` of the environment. If
+   * it is `undefined`, the first request throws.
    */
   baseUrl?: string | undefined
   /**
-   * The API key, or a function, called at each request, that returns it; see also `expiringApiKey`. All keys that it
-   * returns must belong to one caller, since the client opens with the DEKs that any of them got: make a client for
-   * each tenant or user. Leave it out in pages and workers that call a broker, where the session's cookie
-   * authenticates. Elsewhere, if it is left out, each request reads `EAAS_API_KEY`, and throws if `EAAS_URL` names
-   * another service than `baseUrl`.
+   * The API key, or a function that returns it for each request; see also `expiringApiKey`. All keys that it returns
+   * must belong to one caller, since the client opens with DEKs that any of them got: create a client for each tenant
+   * or user. Leave it out in pages and workers that call a broker, where the session's cookie authenticates. If it is
+   * left out elsewhere, each request reads `EAAS_API_KEY`, and throws if `EAAS_URL` names another service than
+   * `baseUrl`.
    */
   apiKey?: ApiKey | undefined
   /** Which implementation of AES-256-GCM encrypts; `auto` by default. */
   engine?: EngineName | undefined
-  /** Replaces the global `fetch`, for example by undici's, which takes a dispatcher. */
+  /** Replaces the global `fetch`, for example with undici's, which takes a dispatcher. */
   fetch?: Fetch | undefined
-  /** Milliseconds that one request may take, with all its attempts; 30,000 by default. */
+  /** How long one request may take with all its attempts, in milliseconds; 30,000 by default. */
   timeoutMs?: number | undefined
-  /** Allows `http` to another machine, where the network sees API key and data keys. False by default. */
+  /** Allows `http` to another machine, although the network then sees the API key and data keys. False by default. */
   allowInsecure?: boolean | undefined
   /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. */
   retries?: number | undefined
-  /** How long, and for how much data, data keys are used. */
+  /** How long data keys are used, and for how much data. */
   deks?: DekOptions | undefined
   /**
-   * Called when a call of the service ends, for each retry, for each use of a DEK that is held already, and once if the
-   * client has to encrypt in JavaScript. An event holds no value, key or secret. Called synchronously: it should be
-   * quick, and must not use the client. Its errors fail no call; `console.error` prints the first one.
+   * Called when a call of the service ends, for each retry, for each use of a DEK that the client already has, and once
+   * if it must encrypt in JavaScript. An event holds no value, key or secret. Called synchronously: it should be quick,
+   * and must not use the client. Its errors fail no call; `console.error` prints the first one.
    */
   onEvent?: ((event: ClientEvent) => void) | undefined
   /** The module `@opentelemetry/api`: each request has a span, without values or secrets, and sends `traceparent`. */
   openTelemetry?: OpenTelemetry | undefined
   /**
-   * How audit entries record the context that data keys are wrapped for, such as a row's `bind` columns: its `values`,
-   * by default, or `digests` under a key of the tenant, by which a caller who knows a value finds its entries. A broker
-   * has its own option.
+   * How audit entries record the context that data keys are wrapped for, such as a row's `bind` columns: as its
+   * `values`, by default, or as `digests` under a key of the tenant, with which a caller who knows a value finds its
+   * entries. A broker has an option of its own.
    */
   auditContext?: AuditContext | undefined
 }
@@ -143,14 +143,14 @@ export interface EncryptOptions extends CallOptions {
   /** The `id` of the key under which the value is sealed. */
   keyId: string
   /**
-   * Binds the value to its table, column and row, for example: it then decrypts only with the same context. A flat
-   * object of at most 32 strings, which is not stored (envelope-v2.md 3); by default the empty one, which binds to the
+   * Binds the value, for example to its table, column and row: it then decrypts only with the same context. A flat
+   * object of at most 32 strings, which is not stored (envelope-v2.md 3). By default it is empty, which binds to the
    * key alone. An explicit `undefined` is refused, since it is usually a forgotten variable.
    */
   context?: Context
-  /** 2 by default. 1 is what clients in other languages read and server mode makes; it has no context. */
+  /** 2 by default. 1 is the format that clients in other languages read and server mode makes; it has no context. */
   envelope?: 1 | 2 | undefined
-  /** Which DEK seals: the key's (`shared`), or one for this value (`call` or `record`), a wrap each time. */
+  /** Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which takes a wrap each time. */
   dek?: DekScope | undefined
 }
 
@@ -162,16 +162,16 @@ export interface RewrapEnvelopeOptions extends CallOptions {
 }
 
 /**
- * Encrypts, decrypts and calls the service. Its functions need no `this`. In addition to the errors that it documents,
- * each function that uses the network throws `E_API` when the service refuses, `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`,
- * and `E_PROTOCOL` when the answer violates the contract.
+ * Encrypts, decrypts and calls the service. Its functions need no `this`. Each function that uses the network throws,
+ * besides the errors that it documents, `E_API` when the service refuses, `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and
+ * `E_PROTOCOL` when the answer violates the contract.
  */
 export interface Client extends Service {
   /**
    * Seals text (as UTF-8) or bytes (an ArrayBuffer or any view) under a key, and returns the envelope to store
-   * (envelope.md 2). The plaintext never leaves the process. Bytes are read at the call, so the caller may change them
-   * afterwards. Uses the network only when the client holds no DEK of the key: one wrap, shared by all calls that wait
-   * for it. Aborting the signal ends this call, not the shared request.
+   * (envelope.md 2). The plaintext never leaves the process. Bytes are read during the call, so the caller may change
+   * them afterwards. Uses the network only when the client has no DEK of the key, for one wrap that all waiting calls
+   * share. Aborting the signal ends this call, not the shared request.
    * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is not a UUID
    * @throws RandomnessError where the platform has no secure randomness
    * @example
@@ -183,9 +183,10 @@ export interface Client extends Service {
   encrypt(value: string | Binary, options: EncryptOptions & { envelope: 1 }): Promise<EnvelopeV1>
   encrypt(value: string | Binary, options: EncryptOptions): Promise<Envelope>
   /**
-   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path, which may be your data: a
-   * Map, a Date or anything with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. Leaves out
-   * undefined members, and -0 becomes 0. Do not change the value until the promise settles. Otherwise as `encrypt`.
+   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path, which may contain your
+   * data: a Map, a Date or anything with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array.
+   * Undefined members are left out, and -0 becomes 0. Do not change the value until the promise settles. Otherwise as
+   * `encrypt`.
    * @throws InvalidInputError with the path of what JSON cannot represent
    */
   encryptJson(value: unknown, options: EncryptOptions & { envelope?: 2 | undefined }): Promise<EnvelopeV2>
@@ -193,8 +194,8 @@ export interface Client extends Service {
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
    * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6, envelope-v2.md 6).
-   * An envelope encrypted with a context needs the same one. Format v1 is refused if a context is given, even the empty
-   * one. Uses the network only when its DEK is not cached: one unwrap, shared by all calls that wait for it.
+   * An envelope encrypted with a context needs the same one. Format v1 is refused if a context is given, even an empty
+   * one. Uses the network only when its DEK is not cached, for one unwrap that all waiting calls share.
    * @throws InvalidInputError when it is not an envelope, before the network is used
    * @throws DecryptionError when it was altered, or sealed under another key or with another context
    * @example
@@ -205,7 +206,7 @@ export interface Client extends Service {
   decrypt(envelope: StoredEnvelope, options?: DecryptOptions): Promise<Bytes>
   /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
   decryptText(envelope: StoredEnvelope, options?: DecryptOptions): Promise<string>
-  /** Opens to a JSON value; `T` is not checked. @throws ContentError without JSON; otherwise as `decrypt` */
+  /** Opens an envelope to a JSON value; `T` is not checked. @throws ContentError when it is not JSON; otherwise as `decrypt` */
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: DecryptOptions): Promise<T>
   /**
    * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields stay
@@ -240,22 +241,22 @@ export interface Client extends Service {
   ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
    * The blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key
-   * (blind-index.md). One request, which sends the text, not normalised, to the service. Equals a model's index of the
+   * (blind-index.md). Sends the text to the service, not normalised, in one request. Equals a model's index of the
    * normalised value only if that index is `shared`. @throws InvalidInputError on text with a lone surrogate
    */
   hash(value: string, options: HashOptions): Promise<string>
   /**
    * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope with the new
-   * wrapped key, which is not checked unless `deks.verify` is on. Text stays text, and the ciphertext stays. Calls of
-   * one turn share a request; each is one audit entry. Needs `wrap` and `unwrap`; a model's value also its `context`.
-   * For whole records see `rewrap` of a model. @throws InvalidInputError when it is not an envelope, before the network
-   * is used
+   * wrapped key, which is checked only if `deks.verify` is on. Text stays text, and the ciphertext does not change.
+   * Calls in one turn share a request; each gets an audit entry. Needs `wrap` and `unwrap`, and for a model's value its
+   * `context`. For whole records see `rewrap` of a model. @throws InvalidInputError when it is not an envelope, before
+   * the network is used
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: RewrapEnvelopeOptions): Promise<E extends string ? string : E>
   /**
    * Makes a model: a type of record with sealed fields, some of which can be searched. It binds each value to the model
-   * and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that clients in
-   * other languages read. Does not use the network.
+   * and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes the format that clients
+   * in other languages read. Does not use the network.
    * @throws InvalidInputError when the definition is wrong
    * @example
    * ```ts
@@ -283,16 +284,16 @@ export interface Client extends Service {
   readonly audit: Audit
   /** Server mode, in which the service sees the plaintext, unlike with `encrypt` and `decrypt`. */
   readonly server: ServerMode
-  /** Aborts running calls (`E_ABORTED`), refuses further ones, zeroes every DEK; not the platform's copies of them. */
+  /** Aborts running calls (`E_ABORTED`), refuses further ones, and zeroes every DEK, except the platform's own copies. */
   close(): void
 }
 
-/** For `using eaas = createClient(…)`. Empty without `Symbol.dispose` in TypeScript: these types need no `lib`. */
+/** For `using eaas = createClient(…)`. Empty if TypeScript has no `Symbol.dispose`, so that these types need no `lib`. */
 export type Closable = SymbolConstructor extends { readonly dispose: infer S extends symbol }
   ? { readonly [K in S]: () => void }
   : object
 
-/** An interface, so that declarations of an application can name it. */
+/** An interface, so that an application's declarations can name it. */
 export interface ClosableClient extends Client, Closable {}
 
 /**
@@ -310,7 +311,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   let isClosed = false
   const loadObserver = async () =>
     onEvent && (await loadPart(() => import('./http/events.js'))).createObserver(onEvent, isEaasError)
-  /** Makes what loads a part of the SDK, each of which can connect. */
+  /** Makes the function that loads a part of the SDK. Each part can connect. */
   const createLoad = <T extends Pick<typeof Parts, 'connect'>>(load: () => Promise<T>) =>
     loadOnce(async () => {
       const [part, observer] = await Promise.all([loadPart(load), loadObserver()])
@@ -336,7 +337,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     hasSecret: settings.secrets.list.length > 0,
     changesSecret: settings.secrets.list.length > 1 || settings.secrets.acceptWithout,
   }
-  /** Loads a part and the engine. Returns no promise if both are already loaded. */
+  /** Loads a part and the engine. Returns no promise if both are loaded. */
   const prepare = <T extends { records: OpenDeps }>(load: () => Soon<T>): Soon<T> =>
     use(load(), (parts) => {
       const readying = parts.records.envelopes.ready()
@@ -348,7 +349,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     if (connection) connection.close()
     else for (const secret of settings.secrets.list) secret.fill(0)
   }
-  const { dispose } = Symbol as { dispose?: symbol } // looked up late: it may be polyfilled
+  const { dispose } = Symbol as { dispose?: symbol } // looked up late, since it may be polyfilled
 
   const encrypt = async (value: unknown, options: Partial<EncryptOptions> = {}) => {
     const signal = readSignal('encrypt()', options, ENCRYPT_OPTIONS)
@@ -359,17 +360,17 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     const given = readValue(value)
     const pairs = copyPlain(context)
     const preparing = prepare(loadSealing)
-    // Copied if the call has to wait: meanwhile the caller may zero or change the value.
+    // Copied if the call has to wait, since the caller may zero or change the value meanwhile.
     const bytes = isPromise(preparing) || dek !== 'shared' ? new Uint8Array(given) : given
     const { records, sealOne } = isPromise(preparing) ? await preparing : preparing
     return sealOne(records, bytes, { keyId, context: pairs, envelope, dek, signal })
   }
-  /** Opens at once if all is there, so that what comes of the bytes waits for no promise of them. */
+  /** Opens synchronously if everything is loaded, so that uses of the bytes need no promise. */
   const open = (envelope: StoredEnvelope, options: DecryptOptions = {}): Soon<Uint8Array> => {
     const signal = readSignal('decrypt()', options, DECRYPT_OPTIONS)
     const demand = readDemand(options)
     const preparing = prepare(loadOpening)
-    // Copied if the call has to wait: meanwhile the caller may change the envelope.
+    // Copied if the call has to wait, since the caller may change the envelope meanwhile.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
     return use(preparing, ({ records, openOne }) => openOne(records, given, demand, signal))
   }
@@ -427,7 +428,7 @@ function readOptions(options: ClientOptions) {
   const { baseUrl, apiKey } = options
   const { engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
-  // The first request reports a missing API key: http/environment.ts.
+  // The first request reports a missing API key (http/environment.ts).
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function')
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   assertOneOf('engine', engine, ['auto', 'noble', 'node', 'web'] satisfies EngineName[])
@@ -451,7 +452,7 @@ function readOptions(options: ClientOptions) {
     findBase: isByEnvironment ? undefined : resolveBaseUrl(baseUrl, allowInsecure),
     allowInsecure,
     apiKey,
-    // A variable that was forgotten, `apiKey: undefined`, must not stand for the key of another tenant.
+    // A forgotten variable, `apiKey: undefined`, must not fall back to another tenant's key from the environment.
     fromEnv: !('apiKey' in options),
     fetch: options.fetch,
     timeoutMs,

@@ -7,30 +7,30 @@ export type EaasErrorCode = EaasError['code']
 
 /** Which value of a list of records an error is about: the record's index in the list, from 0, and the field's name. */
 export interface RecordPlace {
-  /** The number of the record in the list, from 0. */
+  /** The record's number in the list, from 0. */
   index: number
-  /** As the call or the model names it. */
+  /** The field's name in the call or the model. */
   field: string
-  /** The name of the model, if the call was on a model. */
+  /** The model's name, if the call was on a model. */
   model?: string
   /** Identifies a stored row of a model: the values of its `bind` columns, or its `id`, as text by column. */
   row?: Readonly<Record<string, string>>
 }
 
-/** What all errors of the SDK share. No message, cause or enumerable field holds an API key, DEK or plaintext. */
+/** What all errors of the SDK share. No message, cause or enumerable field contains an API key, DEK or plaintext. */
 export abstract class EaasBaseError extends Error {
-  /** The name of the class; spelt out in each, since minifiers rename classes. */
+  /** The name of the class, spelt out in each, since minifiers rename classes. */
   abstract override readonly name: string
   /** The kind of error. Stable: compare with this, not with the message. */
   abstract readonly code: string
-  /** Whether repeating the same call does no harm and may succeed. */
+  /** Whether the same call may succeed if it is repeated, and repeating it does no harm. */
   readonly retryable: boolean
   /** One sentence: what to do about it. */
   readonly hint: string
 
   constructor(message: string, hint: string, retryable = false, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
-    Object.defineProperty(this, 'message', { enumerable: true }) // so that JSON.stringify shows it
+    Object.defineProperty(this, 'message', { enumerable: true }) // JSON.stringify then shows it
     this.retryable = retryable
     this.hint = hint
   }
@@ -47,7 +47,7 @@ export class InvalidInputError extends EaasBaseError {
   readonly code = 'E_INVALID_INPUT'
   /** Which value of which record, in `encryptMany`, `decryptMany` and models. */
   declare readonly place?: RecordPlace
-  /** The name of the wrong option or argument, as it was passed; not every error has it. */
+  /** The name of the wrong option or argument, as passed. Not every error has it. */
   declare readonly option?: string
 
   constructor(
@@ -71,23 +71,23 @@ export type ServiceProblem =
   | (string & Record<never, never>)
 
 /**
- * What the service answered when it refused a call: the fields of its problem document. Where the call sends or returns
- * keys or values, `title` and `detail` are the SDK's own, except for the permission that is missing.
+ * The service's refusal of a call: the fields of its problem document. Where the call sends or returns keys or values,
+ * `title` and `detail` are the SDK's own, except about a missing permission.
  */
 export interface ApiProblem {
   /** HTTP status of the answer. Not named `status`: Express, Fastify and others would send that to their own caller. */
   httpStatus: number
   title: string
   detail: string
-  /** The code of the service, such as `E_NOT_FOUND` or `E_STATE`, or of a broker. */
+  /** The service's or broker's code, such as `E_NOT_FOUND` or `E_STATE`. */
   problem: ServiceProblem
   /** The `X-Request-Id` of the answer. Quote it to the service's operator. */
   requestId: string | undefined
-  /** After how many seconds the call may succeed, if the service knows, as for `E_BUDGET`. */
+  /** Seconds after which the call may succeed, if the service knows, as for `E_BUDGET`. */
   retryAfterSeconds?: number
 }
 
-/** The service, or a broker, refused the call and gave the reason in a problem document. */
+/** The service, or a broker, refused the call, and gave the reason in a problem document. */
 export class ApiError extends EaasBaseError implements ApiProblem {
   override readonly name = 'ApiError'
   readonly code = 'E_API'
@@ -99,7 +99,7 @@ export class ApiError extends EaasBaseError implements ApiProblem {
   declare readonly retryAfterSeconds?: number
 
   constructor(call: string, answer: ApiProblem, hint: string, retryable: boolean) {
-    const detail = answer.detail.replace(`${answer.problem}: `, '') // which some begin with
+    const detail = answer.detail.replace(`${answer.problem}: `, '') // some details begin with the code
     super(`${call}: ${answer.httpStatus} ${answer.title} (${answer.problem}): ${detail}`, hint, retryable)
     Object.assign(this, answer)
   }
@@ -117,7 +117,7 @@ export class TimeoutError extends EaasBaseError {
   readonly code = 'E_TIMEOUT'
 }
 
-/** The caller aborted the `signal`, whose reason is `cause`; or the client is closed. */
+/** The caller aborted the `signal`, and `cause` is its reason; or the client is closed. */
 export class AbortedError extends EaasBaseError {
   override readonly name = 'AbortedError'
   readonly code = 'E_ABORTED'
@@ -145,7 +145,7 @@ export class ProtocolError extends EaasBaseError {
   }
 }
 
-/** What a DecryptionError may add to the fact that a value does not open. */
+/** What a DecryptionError may say besides the fact that a value does not open. */
 export interface DecryptionFailure {
   message?: string
   hint?: string | undefined
@@ -158,8 +158,8 @@ const CONTEXT_HINT =
 const ROW_HINT = 'Use the old name of a renamed model, field or column, or restore the envelope from a backup.'
 
 /**
- * A value does not open: it was altered, truncated, moved, or sealed under another key or with another context. Either
- * this process or the service noticed. The error never says which part is wrong, and no byte of plaintext is released.
+ * A value does not open: it was altered, truncated, moved, or sealed under another key or with another context. This
+ * process or the service noticed it. The error never says which part is wrong, and no plaintext is released.
  */
 export class DecryptionError extends EaasBaseError {
   override readonly name = 'DecryptionError'
@@ -174,7 +174,7 @@ export class DecryptionError extends EaasBaseError {
   }
 }
 
-/** A value opened and is authentic, but is not of the requested kind: not UTF-8 text, not JSON, not a number. */
+/** A value opened and is authentic, but has another form than requested: it is not UTF-8 text, not JSON, not a number. */
 export class ContentError extends EaasBaseError {
   override readonly name = 'ContentError'
   readonly code = 'E_CONTENT'
@@ -203,7 +203,7 @@ export class ColdError extends EaasBaseError {
   readonly code = 'E_COLD'
 }
 
-/** The database of a backfill (`@eaas/cli/backfill`) refused a statement or did not answer. Holds no data. */
+/** The database of a backfill (`@eaas/cli/backfill`) refused a statement or did not answer. Contains no data. */
 export class DatabaseError extends EaasBaseError {
   override readonly name = 'DatabaseError'
   readonly code = 'E_DATABASE'
@@ -216,7 +216,7 @@ export class DatabaseError extends EaasBaseError {
   }
 }
 
-/** Any error of the SDK; `code` tells them apart, for TypeScript too. */
+/** Any error of the SDK. `code` tells them apart, which TypeScript understands. */
 export type EaasError =
   | InvalidInputError
   | ApiError
@@ -231,7 +231,7 @@ export type EaasError =
   | DatabaseError
 
 /**
- * Tells whether a caught value is an error of the SDK, of this copy of the package or of another one in the same
+ * Tells whether a caught value is an error of the SDK, from this copy of the package or from another in the same
  * program. Does not use the network.
  * @example
  * ```ts
@@ -244,16 +244,16 @@ export type EaasError =
  * ```
  */
 export function isEaasError(value: unknown): value is EaasError {
-  // By tag: an error of another realm, such as a frame or a test runner's context, is no `instanceof Error`.
+  // Not `instanceof Error`: an error of another realm, such as a frame or a test runner's context, is none.
   return Object.prototype.toString.call(value) === '[object Error]' && (value as { [BRAND]?: unknown })[BRAND] === true
 }
 
-/** Adds the place of the value to a decryption error that has none, such as one that the service noticed. */
+/** Adds a value's place to a decryption error without one, such as one that the service noticed. */
 export function placedAt(error: EaasError, place: RecordPlace): EaasError {
   return error.code === 'E_DECRYPTION' && !error.place ? new DecryptionError(place, error) : error
 }
 
-/** Adds the model's name and what identifies the row, unless it has them. Returns the same error. */
+/** Adds the model's name, and what identifies the row, unless the error has them. Returns the same error. */
 export function nameRecord<E extends EaasError>(
   error: E,
   named: { model: string; row: RecordPlace['row'] | undefined },
@@ -269,7 +269,7 @@ export function nameRecord<E extends EaasError>(
   return Object.assign(error, { message, place, hint })
 }
 
-/** The message of an error, without the record and the field that it names. */
+/** Returns an error's message without the record and field in it. */
 export function withoutPlace(error: { readonly message: string; readonly place?: RecordPlace }): string {
   return error.message.slice(placed('', placeOf(error)).length)
 }

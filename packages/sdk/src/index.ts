@@ -1,4 +1,4 @@
-/** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is public. */
+/** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only the exports here are public. */
 export type { Action, Context, Envelope, EnvelopeV1, EnvelopeV2, Permission, ProblemCode } from '@eaas/protocol'
 export * from './client.js'
 export type { EngineName } from './engines/engine.js'
@@ -54,7 +54,7 @@ export type { Normalizer } from './models/index-columns.js'
 export type { IndexBy } from './models/index-source.js'
 export type { Bucketing } from './models/index-texts.js'
 export type { Model, PlainRow, StoredRow } from './models/model.js'
-// Includes what a model's methods return: an application that exports such a value must be able to name its type.
+// Includes the results of a model's methods: an application that exports such a value must be able to name its type.
 export type {
   Accepted,
   AnyField,
@@ -94,7 +94,7 @@ export type {
 } from './records/many-records.js'
 export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 export { fromText, isEnvelope, toText } from './records/read-envelope.js'
-// Each call with the types of its answer; the default exports, which make the resources, are not among them.
+// The calls with the types of their answers, without the default exports, which make the resources.
 export type * from './resources/api-keys.js'
 export type * from './resources/audit.js'
 export type {

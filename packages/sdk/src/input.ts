@@ -11,16 +11,16 @@ import {
 } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
 
-/** The longest plaintext of one envelope: the base64 of a longer one would not fit the strings of every platform. */
+/** The longest plaintext of one envelope. On some platforms, a longer one's base64 would not fit in a string. */
 const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
-/** The longest text for a blind index, in bytes of JSON: it fits into the 1 MiB of a call. */
+/** The longest text for a blind index, in bytes of JSON. It fits into the 1 MiB of a call. */
 const MAX_HASHED_JSON_BYTES = 1_000_000
-/** The most bytes of JSON that one UTF-16 code unit becomes. */
+/** The most bytes of JSON for one UTF-16 code unit. */
 const MOST_ESCAPED = 6
 export const HASH_BITS = 256
-/** Timers take no longer delay. */
+/** The longest delay of a timer. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
-/** Bytes in unshared memory, a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
+/** Bytes in unshared memory, a `BufferSource`; since TypeScript 5.7 `Uint8Array<ArrayBuffer>`. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
 export type Row = Record<string, unknown>
 
@@ -32,7 +32,7 @@ export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is 
   )
 }
 
-/** Runs what reads a format. @throws InvalidInputError with `what` before the FormatError's message */
+/** Runs a reader of a format. @throws InvalidInputError with `what` before the FormatError's message */
 export function readFormat<T>(read: () => T, what: string, hint: string, place?: RecordPlace): T {
   try {
     return read()
@@ -44,7 +44,7 @@ export function readFormat<T>(read: () => T, what: string, hint: string, place?:
 
 /**
  * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record` makes one for
- * each record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit entry.
+ * each record, so that a leaked DEK opens only one record. Each new DEK takes a wrap and an audit entry.
  */
 export type DekScope = 'shared' | 'call' | 'record'
 
@@ -52,31 +52,32 @@ export function assertScope(scope: unknown): void {
   assertOneOf('dek', scope, ['shared', 'call', 'record'] satisfies DekScope[])
 }
 
-/** Refuses options passed as undefined whose absence removes protection. @throws InvalidInputError */
+/** Refuses `undefined` for options whose absence removes protection. @throws InvalidInputError */
 export function assertGiven<T extends object>(options: T, names: readonly (keyof T & string)[]): void {
   const forgotten = names.find((name) => name in options && options[name] === undefined)
   if (forgotten === undefined) return
   throw new InvalidInputError(`${forgotten} is undefined`, 'Give it, or leave the option out: see what that allows.')
 }
 
-/** What a caller may demand of an envelope that it opens. */
+/** What a caller may demand of an envelope to open. */
 export interface DemandOptions<C = Context> {
   /**
    * The context under which it was sealed. An envelope that is bound to another one, or has format v1, does not open.
-   * If left out, envelopes of format v1 and those with the empty context open. An explicit `undefined` is refused,
-   * since it is usually a forgotten variable.
+   * Without this option, envelopes of format v1 and those with the empty context open. An explicit `undefined` is
+   * refused, since it is usually a forgotten variable.
    */
   context?: C
-  /** `true` opens an envelope of format v1, which is bound to nothing, even if `context` is given: for a migration. */
+  /** `true` opens an envelope of format v1, which is bound to nothing, even if `context` is given. Only for a migration. */
   acceptUnbound?: boolean | undefined
   /**
-   * The ids of the keys under which it may be sealed; any key of the tenant by default. Without it, an attacker who can
-   * write to your database could put there an envelope sealed under another key. An explicit `undefined` is refused.
+   * The ids of the keys under which it may be sealed; by default any key of the tenant. Without this option, an
+   * attacker who can write to your database could put an envelope of another key there. An explicit `undefined` is
+   * refused.
    */
   keyIds?: readonly string[]
 }
 
-/** Returns a copy of the demands: the caller may change the original afterwards. @throws InvalidInputError */
+/** Returns a copy of the demands, since the caller may change the original. @throws InvalidInputError */
 export function readDemand<C>(options: DemandOptions<C>): DemandOptions<C> {
   assertGiven(options, ['context', 'keyIds'])
   const { context, acceptUnbound, keyIds } = options
@@ -89,7 +90,7 @@ export function readDemand<C>(options: DemandOptions<C>): DemandOptions<C> {
   return demand
 }
 
-/** Refuses any format but 1 and 2, and for 1 a context or a secret. @throws InvalidInputError */
+/** Refuses any format except 1 and 2, and with 1 a context or a secret. @throws InvalidInputError */
 export function assertFormat(options: { context?: unknown; envelope?: unknown }, hasSecret = false): void {
   assertGiven(options, ['context'])
   const { context, envelope = 2 } = options
@@ -119,18 +120,18 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   return bytes
 }
 
-/** The bytes of a buffer or view, over the same memory; undefined for anything else, or detached. */
+/** Returns the bytes of a buffer or view, in the same memory; undefined for anything else, and if it is detached. */
 export function readBinary(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array && value.length > 0) return value
   try {
-    const view = ArrayBuffer.isView(value) ? value : new DataView(value as ArrayBuffer) // throws unless it is a buffer, of whatever realm
+    const view = ArrayBuffer.isView(value) ? value : new DataView(value as ArrayBuffer) // throws unless it is a buffer, from any realm
     return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
   } catch {
     return undefined // a detached buffer, which would be sealed as if it were empty, or something else
   }
 }
 
-/** Refuses what `readValue` refuses, without encoding text. @throws InvalidInputError */
+/** Refuses what `readValue` refuses, but does not encode text. @throws InvalidInputError */
 export function assertValue(value: unknown, place?: RecordPlace): void {
   if (!isWellFormed(value)) readValue(value, place)
 }
@@ -145,7 +146,7 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   }
 }
 
-/** Refuses what cannot be hashed for an index: no text, a lone surrogate, too long. @throws InvalidInputError */
+/** Refuses what cannot be hashed for an index: other types than text, a lone surrogate, too long a text. @throws InvalidInputError */
 export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index needs text, got ${kindOf(value)}`, undefined, place)
@@ -158,7 +159,6 @@ export function assertHashable(value: unknown, place?: RecordPlace): asserts val
   }
 }
 
-/** Refuses anything but a whole number from `min` to `max`. @throws InvalidInputError */
 export function assertWhole(
   name: string,
   value: unknown,
@@ -178,12 +178,12 @@ export function listHint(value: unknown): string {
   return hasRows(value) ? 'Pass its `.rows`.' : 'Pass a list of rows.'
 }
 
-/** Tells whether a value is what a driver such as pg returns for a query. */
+/** Tells whether a value is a query result of a driver such as pg. */
 export function hasRows(value: unknown): boolean {
   return Array.isArray((value as { rows?: unknown } | null | undefined)?.rows)
 }
 
-/** How an entry of the audit log records the values of a context (wrapped-key-v2.md 4). */
+/** How an entry of the audit log records a context's values (wrapped-key-v2.md 4). */
 export type AuditContext = 'values' | 'digests'
 
 export function assertAuditContext(value: unknown): void {
@@ -194,7 +194,7 @@ export function assertOneOf(name: string, value: unknown, choices: readonly unkn
   if (!choices.includes(value)) throw new InvalidInputError(`${name} must be one of ${choices.join(', ')}`)
 }
 
-/** Refuses an inherited option too: who writes to `Object.prototype` would choose where API keys and DEKs are sent. */
+/** Also refuses inherited options: code that writes to `Object.prototype` could choose where API keys and DEKs are sent. */
 export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
   const hint = known && `Its options: ${known.join(', ') || 'none'}.`
   if (!isObject(options) || Array.isArray(options))
@@ -208,15 +208,14 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   throw new InvalidInputError(message, hint)
 }
 
-/** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */
 export function assertFlag(name: string, value: unknown): void {
   if (value === undefined || typeof value === 'boolean') return
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
 }
 
 /**
- * Checks the options of a call, and returns its signal. Without `known`, the call has no other option, and needs none.
- * @throws InvalidInputError; AbortedError when it is aborted
+ * Checks the options of a call. Returns its signal. Without `known`, the call has no other option, and needs none.
+ * @throws InvalidInputError; AbortedError if it is aborted
  */
 export function readSignal(
   name: string,
@@ -229,7 +228,7 @@ export function readSignal(
   return options.signal
 }
 
-/** Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is no AbortSignal */
+/** Refuses to begin if the signal is aborted. @throws AbortedError; InvalidInputError if it is not an AbortSignal */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
   if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function')
@@ -237,12 +236,12 @@ export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal.aborted) throw new AbortedError(signal)
 }
 
-/** Of any realm. */
+/** Takes a Date from any realm. */
 export function isValidDate(value: unknown): value is Date {
   return Number.isFinite(timeOf(value))
 }
 
-/** Formats a Date as ISO 8601 with milliseconds, UTC. Ignores what a subclass of Date overrides. */
+/** Formats a Date as ISO 8601 with milliseconds, in UTC, even if its class overrides methods. */
 export function isoText(date: Date): string {
   return Date.prototype.toISOString.call(date)
 }
@@ -258,18 +257,18 @@ function timeOf(value: unknown): number | undefined {
 }
 
 export function isName(value: unknown): value is string {
-  // Assigning to __proto__ would set the prototype of the record instead of a field.
+  // Assigning to __proto__ would set the record's prototype, not a field.
   return typeof value === 'string' && value !== '' && value !== '__proto__'
 }
 
-/** Copies the plain objects among the rows, since the code that seals them may have to load first. */
+/** Copies the plain objects among rows, since the code that seals them may have to load first. */
 export function takeRows<R>(rows: readonly R[]): readonly R[] {
   return Array.isArray(rows) ? Array.from(rows as readonly R[], (row) => copyPlain(row)) : rows
 }
 
-/** Copies a plain object. Returns anything else unchanged, to be refused later where it is not a record. */
+/** Copies a plain object. Returns anything else unchanged: what is not a record is refused later. */
 export function copyPlain<R>(row: R): R {
-  if (!row) return row // most calls pass none: what the platform would throw costs microseconds
+  if (!row) return row // most calls pass none, and the platform's error would cost microseconds
   try {
     if (Object.getPrototypeOf(row) !== Object.prototype) return row
     const copy = { ...row }
@@ -279,7 +278,7 @@ export function copyPlain<R>(row: R): R {
   }
 }
 
-/** Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object inherits. */
+/** Reads a member of a record or of its class, such as an ORM's accessor, but none that every object inherits. */
 export function valueIn(record: object, name: string): unknown {
   return name in Object.prototype && !Object.hasOwn(record, name) ? undefined : (record as Row)[name]
 }
@@ -301,10 +300,10 @@ export function kindOf(value: unknown): string {
   return typeof value === 'object' ? 'an object' : typeof value
 }
 
-/** The smallest share of common letter pairs at which one name is suggested for another. */
+/** A name is suggested for another if they share at least this part of their letter pairs. */
 const ENOUGH = 0.4
 
-/** Returns the known name whose spelling is nearest, or undefined where none is near. */
+/** Returns the known name with the most similar spelling; undefined if none is similar. */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   const given = pairsOf(name)
   let nearest: string | undefined
@@ -326,7 +325,7 @@ export function plainName(name: string): string {
   return name.toLowerCase().replace(/[\s_.-]/g, '')
 }
 
-/** Pairs each letter with the next one. The beginning of a long name is enough, since nobody declares one. */
+/** Pairs each letter with the next one, at the beginning of a name: nobody declares longer ones. */
 function pairsOf(name: string): string[] {
   const plain = plainName(name.slice(0, 128))
   return Array.from(plain.slice(1), (letter, at) => plain.charAt(at) + letter)
@@ -334,20 +333,20 @@ function pairsOf(name: string): string[] {
 
 export interface SecretOptions {
   /**
-   * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: values sealed
-   * with it do not open without it, whatever the service, a proxy and the database know together. Pass a list while you
-   * change it: the first one seals, each of them opens. If it is lost, so is the data. An explicit `undefined` is
-   * refused, since it is usually a forgotten variable.
+   * 32 random bytes that only the application has, mixed into every key that is derived from a DEK. Values sealed with
+   * it do not open without it, whatever the service, a proxy and the database know together. To change it, pass a list:
+   * the first one seals, each of them opens. If it is lost, so is the data. An explicit `undefined` is refused, since
+   * it is usually a forgotten variable.
    */
   secret?: Uint8Array | readonly Uint8Array[]
-  /** `true` also opens values sealed without a secret: for a migration, since the service could have sealed them. */
+  /** `true` also opens values sealed without a secret. Only for a migration, since the service could have sealed them. */
   acceptWithoutSecret?: boolean | undefined
 }
 
 /** Copies of the secrets that were passed, the first of which seals. */
 export type GivenSecrets = { list: readonly Uint8Array[]; acceptWithout: boolean }
 
-/** Copies the secrets, which the caller zeroes. @throws InvalidInputError when one is not 32 bytes, or zero */
+/** Copies the secrets, which the caller zeroes. @throws InvalidInputError if one is not 32 bytes, or all zero */
 export function readSecrets(options: SecretOptions): GivenSecrets {
   assertGiven(options, ['secret'])
   const { secret, acceptWithoutSecret } = options

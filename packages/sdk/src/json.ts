@@ -1,4 +1,4 @@
-/** Writes values as JSON without loss: a value that JSON would change or drop is refused. */
+/** Writes values as JSON without loss: refuses a value that JSON would change or drop. */
 import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
 import { assertValue, isObject, isValidDate, kindOf, readValue } from './input.js'
 
@@ -6,7 +6,7 @@ const MAX_PATH = 200
 const HINT = 'Make a Date a text and a Map an array; bytes need encrypt() or bytes().'
 
 /**
- * Writes JSON; leaves out undefined members, and -0 becomes 0. @throws InvalidInputError with the path of what JSON
+ * Writes JSON. Leaves out undefined members, and writes -0 as 0. @throws InvalidInputError with the path of what JSON
  * loses: a class, `toJSON`, NaN, a bigint, a function, a symbol, undefined or a gap in an array, a cycle
  */
 export function readJson(value: unknown, place?: RecordPlace): string {
@@ -14,7 +14,7 @@ export function readJson(value: unknown, place?: RecordPlace): string {
     return JSON.stringify(copyJson(value, { path: 'value', parents: new Set(), place }))
   } catch (error) {
     if (isEaasError(error)) throw error
-    // The platform's message may quote the value.
+    // Without the platform's message, which may quote the value.
     throw new InvalidInputError('JSON cannot represent this value: nested too deeply, or not readable', HINT, place)
   }
 }
@@ -29,7 +29,7 @@ export function assertJsonValue(value: unknown, place: RecordPlace): void {
 
 type Where = { path: string; parents: Set<unknown>; place: RecordPlace | undefined }
 
-// Each member is read once: a getter might give another value when it is read again.
+// Each member is read once, since a getter might return another value the next time.
 function copyJson(value: unknown, where: Where): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number' && Number.isFinite(value)) return value
@@ -63,7 +63,7 @@ function copyJson(value: unknown, where: Where): unknown {
   return copy
 }
 
-/** Tells whether it is an array or an object without a class, of any realm. */
+/** Tells whether it is an array, or an object without a class, from any realm. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return Array.isArray(value) ? isRoot(Object.getPrototypeOf(prototype)) : prototype === null || isRoot(prototype)

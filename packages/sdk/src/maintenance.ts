@@ -1,5 +1,5 @@
 /**
- * `@eaas/sdk/maintenance`: finds the form of the values in a model's stored rows, and what to write so that they have
+ * `@eaas/sdk/maintenance`: finds the form of the values in a model's stored rows, and what to write so that they get
  * the form in which the model stores them now. For tools that work through a table, such as the backfill of
  * `@eaas/cli`. The tools read and write the table themselves.
  */
@@ -26,18 +26,18 @@ export type { AnyModel }
 /** The columns of a model's table, by the model's names. */
 export interface TableColumns {
   readonly fields: readonly string[]
-  /** Hold the value of an index, or with `list` several, made of the columns `of`. */
+  /** Contain the value of an index, or several with `list`, made from the columns `of`. */
   readonly indexes: readonly { readonly column: string; readonly list: boolean; readonly of: readonly string[] }[]
   readonly bind: readonly string[]
-  /** Holds what the fields of a compact row share; the table may lack it if the model writes another form. */
+  /** Contains what the fields of a compact row share. The table may lack it if the model writes another form. */
   readonly header: { readonly column: string; readonly required: boolean }
 }
 
-/** What the values of an index depend on. */
+/** What an index's values depend on. */
 export interface DescribedIndex {
   column: string
   kind: string
-  /** of a prefix, and of each part in an n-gram index: in characters; 0 for an exact index */
+  /** for a prefix, or each part in an n-gram index: in characters; 0 for an exact index */
   length: number
   bits: number | null
   shared: boolean
@@ -47,36 +47,36 @@ export interface DescribedIndex {
     range: { readonly step: number } | 'day' | 'month' | 'year' | null
     normalize: string[]
   }[]
-  /** the name of the secret that makes it; null where the service does */
+  /** the name of the secret that makes it; null if the service makes it */
   secret: string | null
   /** whether the service takes part without seeing the values */
   oblivious: boolean
-  /** the id or the name of the key, if it is not the model's */
+  /** the id or name of its key, if that is not the model's */
   key: string | null
 }
 
 /**
- * What to do with each row. `seal` seals rows with a value that is not sealed as the model seals it (plaintext, format
- * v1, a former key, another library's), and adds missing indexes. `index` computes all indexes again and changes no
- * ciphertext. `rewrap` renews wrapped keys of old versions and changes no ciphertext. `reseal` seals every row again
- * under new DEKs. `look` only counts the forms. `compare` also opens each row and compares its indexes. `open` is the
- * opposite of `seal`: it returns the fields' values to write, as the model's `decrypt` returns them; indexes stay.
+ * What to do with each row. `seal` seals rows with a value that is not sealed in the model's way (plaintext, format v1,
+ * a former key, another library's), and adds missing indexes. `index` computes all indexes again; ciphertexts stay.
+ * `rewrap` renews wrapped keys of old versions; ciphertexts stay. `reseal` seals every row again under new DEKs. `look`
+ * only counts the forms. `compare` also opens each row and compares its indexes. `open` is the opposite of `seal`: it
+ * returns the fields' values to write, as the model's `decrypt` returns them; indexes stay.
  */
 export type MaintenanceWork = keyof typeof WORKS
 
 export interface MaintenanceOptions extends CallOptions {
   work: MaintenanceWork
-  /** By field: makes a value of content that is no envelope; returns null or undefined, or throws, to refuse it. */
+  /** By field: turns a stored value that is not an envelope into the field's value. To refuse it, returns null or undefined, or throws. */
   read?: Readonly<Record<string, Reader>> | undefined
   /** Seals nothing, and leaves out of the outcomes what would be written. */
   dryRun?: boolean | undefined
 }
 
 export interface Maintenance {
-  /** What was found in the rows so far, before anything was written. Holds no value of a field. */
+  /** What was found in the rows so far, before anything was written. Contains no value of a field. */
   readonly found: TableCounts
   /**
-   * Returns an outcome for each row, in their order. The error of a row holds no value of a field.
+   * Returns an outcome for each row, in order. A row's error contains no value of a field.
    * @param again whether `found` already counts the rows, which have changed since
    * @throws the errors of a client that are about all rows, such as NetworkError
    */
@@ -84,8 +84,8 @@ export interface Maintenance {
 }
 
 /**
- * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools that load a
- * model from a module of an application, which may hold another copy.
+ * Tells whether a value is a model that these functions take, which this copy of the SDK made. For tools that load a
+ * model from an application's module, which may use another copy.
  * @example
  * ```ts
  * console.log(isModel(users), isModel({})) // → true false
@@ -96,9 +96,9 @@ export function isModel(value: unknown): value is AnyModel {
 }
 
 /**
- * Returns what distinguishes a model from others, as values of JSON: its name, keys, fields, indexes and forms, and the
- * columns of its table. For each index it has what the index's values depend on, with an application's normalizer as
- * its source text. For tools that continue an earlier run, which must have had the same model.
+ * Returns what distinguishes a model from others, as JSON values: its name, keys, fields, indexes and forms, and its
+ * table's columns. For each index it has what the index's values depend on, with an application's normalizer as its
+ * source text. For tools that continue an earlier run, which must have had the same model.
  * @throws InvalidInputError when it is not a model of this copy of the SDK
  * @example
  * ```ts
@@ -125,7 +125,7 @@ export function describeModel(model: AnyModel) {
 
 /**
  * Returns the current versions of the model's keys, by their ids. For tools that continue an earlier `rewrap`: rows
- * that it rewrapped are old again if a key was rotated since. Looks them up on the service, which needs `keys:read`.
+ * that it rewrapped are old again if a key was rotated since. Asks the service, which takes `keys:read`.
  * @throws InvalidInputError when it is not a model of this copy of the SDK; the errors of a client
  * @example
  * ```ts
@@ -212,7 +212,7 @@ function columnsOf({ fields, columns, bind, header, format, rowSeal }: Definitio
   }
 }
 
-/** Copies what is given by names that the application chose, own members alone. @throws InvalidInputError */
+/** Copies what is given under names that the application chose, without inherited members. @throws InvalidInputError */
 export function readMembers<T>(name: string, given: Readonly<Record<string, T>>, known: readonly string[]) {
   assertOptions(name, given)
   const own: Record<string, T> = Object.assign(Object.create(null), given)

@@ -1,4 +1,4 @@
-/** What only some programs need, in one file: bundlers make further files of what two share, which cost pages more. */
+/** Code that only some programs need, in one file. Bundlers make more files of code that two share, which costs pages more. */
 import type { OperationId } from '@eaas/protocol'
 import { ANSWERS, type Answer, BASE64_ANSWERS, readAnswer } from '@eaas/protocol/answers'
 import type { Read } from './http/send.js'
@@ -15,7 +15,7 @@ export { createServerMode, createService } from './resources/service.js'
 
 const SCHEMAS: Partial<Record<OperationId, Answer>> = { ...ANSWERS, ...BASE64_ANSWERS }
 
-/** Reads the answer of any call by its schema, with zod: pages that seal and open make no such call. */
+/** Reads any call's answer with its schema and zod. Pages that only seal and open make no such call. */
 export const readAnyAnswer: Read = (id, json) => {
   const schema = SCHEMAS[id]
   return schema && { value: readAnswer(schema, json) }

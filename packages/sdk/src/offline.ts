@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/offline`: seals and opens without a service, with a DEK that the caller holds or with the export of a key.
- * Never uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
+ * `@eaas/sdk/offline`: seals and opens without a service, with a DEK that the caller has or with an exported key. Never
+ * uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
  */
 import type { Context, Envelope, Purpose, WrapContext, WrappedKey } from '@eaas/protocol'
 import {
@@ -69,7 +69,7 @@ export interface SealOptions {
   context?: Context
   /** The format of the envelope: 2 by default, or 1, which clients in other languages read. */
   envelope?: 1 | 2 | undefined
-  /** The application's secret: 32 bytes, as `secret` of a client. */
+  /** The application's secret: 32 bytes, like `secret` of a client. */
   secret?: Uint8Array
 }
 
@@ -89,8 +89,8 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
   assertOptions('seal()', options, ['dek', 'wrapped', 'context', 'envelope', 'secret'])
   const { dek, wrapped } = options
   assertFormat(options, options.secret !== undefined)
-  // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the call
-  // returns. Nothing is copied before everything is checked: a throw here would leave copies that are not zeroed.
+  // Everything is copied before the first await, since the caller may zero the DEK and the value as soon as the call
+  // returns, and after everything is checked: a throw would leave copies that are not zeroed.
   const header = readWrapped(wrapped)
   const aad = readFormatAad(header.key_id, options)
   const [givenValue, givenDek] = [readValue(value), readDek(dek)]
@@ -141,46 +141,46 @@ export interface ExportedKey {
 }
 
 export interface OpenExportOptions {
-  /** The tenant's id, where the export lacks it: wrapped keys are bound to it. See `GET /v1/tenant`. */
+  /** The tenant's id, if the export lacks it: wrapped keys are bound to it. See `GET /v1/tenant`. */
   tenantId?: string | undefined
 }
 
-/** What a wrapped key of format 2 was wrapped for (wrapped-key-v2.md 2). */
+/** The use that a wrapped key of format 2 was wrapped for (wrapped-key-v2.md 2). */
 export interface StatedUse {
   purpose?: Purpose | undefined
   context?: WrapContext | undefined
 }
 
-/** An opened export, which can read everything that the key ever protected. */
+/** An opened export. It can read everything that the key ever protected. */
 export interface OpenedExport {
   readonly keyId: string
   /**
-   * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes. A wrapped key of
+   * Unwraps a wrapped key (wrapped-key.md). Returns the 32 bytes of the DEK, which the caller zeroes. A wrapped key of
    * format 2 (wrapped-key-v2.md) opens only for the use that it was wrapped for.
    * @throws DecryptionError when it was altered, or wrapped by another key or for another use
    * @throws InvalidInputError when the export lacks the version that wrapped it, and after `close()`
    */
   unwrap(wrapped_key: string, use?: StatedUse): Promise<Bytes>
-  /** Opens to bytes; a model's `context` is that of bindings.md 1. @throws InvalidInputError, DecryptionError */
+  /** Opens an envelope to bytes. For a model's value, `context` is that of bindings.md 1. @throws InvalidInputError, DecryptionError */
   decrypt(envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes>
-  /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
+  /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8 */
   decryptText(envelope: StoredEnvelope, options?: OpenOptions): Promise<string>
-  /** Opens to the JSON value; `T` is not checked. @throws ContentError when it holds no JSON */
+  /** Opens an envelope to a JSON value; `T` is not checked. @throws ContentError when it is not JSON */
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: OpenOptions): Promise<T>
   /** Returns the blind index of a text, as `eaas.hash` does. @throws InvalidInputError without a hash key */
   hash(value: string): Promise<string>
-  /** The index secret of a name of at most 512 bytes (blind-index.md 4): 32 bytes, which the caller zeroes. */
+  /** Returns the index secret of a name of at most 512 bytes (blind-index.md 4): 32 bytes, which the caller zeroes. */
   indexSecret(name: string): Promise<Bytes>
-  /** The blind hash (blind-hash.md 6), 64 bytes. Those of an oblivious index begin with it (oblivious-index.md 2). */
+  /** Returns the blind hash (blind-hash.md 6), 64 bytes. An oblivious index is its beginning (oblivious-index.md 2). */
   blindHash(input: Binary): Promise<Bytes>
-  /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
+  /** Zeroes this object's copies of the secrets, but not the export that was passed. */
   close(): void
 }
 
 /**
  * Opens the export of a key. Does not use the network.
  * @param exported the export, parsed or as its JSON text
- * @throws InvalidInputError naming what is missing or wrong; the message holds no secret
+ * @throws InvalidInputError naming what is missing or wrong; the message contains no secret
  * @example
  * ```ts
  * const key = openExport(await readFile('users.export.json', 'utf8'))
@@ -205,7 +205,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   const assertOpen = () => {
     if (keks.size === 0) refuse('the export is closed', 'Open it again.')
   }
-  /** After each await, during which `close()` may have been called. */
+  /** Checked after each await, during which `close()` may have been called. */
   const getHashKey = () => {
     assertOpen()
     return hashKey ?? refuse('the export has no hash_key_hex')
@@ -232,7 +232,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     const demand = readOpen('decrypt()', options)
     const parts = demandContext(readEnvelope(envelope), demand)
     if (parts.key_id !== key_id) refuse(`encrypted under another key: expected ${key_id}, got ${parts.key_id}`)
-    const secrets = readSecrets(demand) // before anything is awaited: the caller may zero them
+    const secrets = readSecrets(demand) // before the first await: the caller may zero them
     const { wrapped_key, use, orUse } = parts
     const dek = unwrap(wrapped_key, use).catch((error: unknown) => {
       const other = orUse?.()
@@ -295,7 +295,7 @@ function readOpen(name: string, options: OpenOptions = {}): OpenOptions {
   return { ...options, ...readDemand(options) }
 }
 
-/** Returns the caller's memory. Copy it with `new Uint8Array`: `slice` of a Buffer would share it. */
+/** Returns the caller's memory. Copy it with `new Uint8Array`: a Buffer's `slice` would share it. */
 function readDek(dek: unknown): Uint8Array {
   const bytes = readBinary(dek)
   if (bytes?.length !== KEY_BYTES) refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)

@@ -1,4 +1,4 @@
-/** What the parts share that the client loads at its first call, in one file: HTTP, the DEKs that open, and the engine. */
+/** What the parts that the client loads at its first call share, in one file: HTTP, the DEKs that open, and the engine. */
 import { type DecryptDekLimits, DecryptDeks } from './deks/decrypt-deks.js'
 import type { EncryptDekLimits } from './deks/encrypt-deks.js'
 import { type EngineName, type Fallback, selectEngine } from './engines/engine.js'
@@ -16,10 +16,10 @@ import type { rewrap, unwrapsTo } from './records/rewrapping.js'
 import type { createKeyLookup } from './resources/keys.js'
 import { now, requestsAreIsolated, type Soon } from './waiting.js'
 
-// What sealing and opening both load, so that bundlers put it in the same file.
+// Loaded for sealing and for opening, so that bundlers put it into the same file.
 export { bindRow } from './models/bindings.js'
 export { packRow } from './models/compact-rows.js'
-export { pickFields } from './models/definition.js' // only so that each part reaches what pages load at once
+export { pickFields } from './models/definition.js' // exported only so that each part finds it in what pages load first
 export { createModelRows } from './models/model-rows.js'
 export { attempt } from './records/blocks.js'
 export { copyRow } from './records/plain-rows.js'
@@ -48,13 +48,13 @@ export interface Connection {
   http: Http
   observer: Observer | undefined
   records: OpenDeps
-  /** Runs the function when the client is closed; at once if it is. */
+  /** Runs a function when the client is closed, or at once if it already is. */
   onClose(run: () => void): void
-  /** Ends all calls, zeroes every DEK, and rejects the callers who wait for one with AbortedError. */
+  /** Aborts all calls, zeroes every DEK, and rejects waiting callers with AbortedError. */
   close(): void
 }
 
-/** Emits that a DEK was there already, so that no call was needed. */
+/** Emits that a DEK was already there, so that no call was needed. */
 export function hitOf(
   observer: Observer | undefined,
   operation: 'wrap' | 'unwrap',
@@ -62,7 +62,7 @@ export function hitOf(
   return observer && ((keyId) => observer.emit({ type: 'hit', operation, keyId }))
 }
 
-/** Puts together the parts that call the service for one client, and its engine. Does not use the network. */
+/** Connects the parts of one client that call the service, and its engine. Does not use the network. */
 export function connect(options: ConnectOptions): Connection {
   const { engine, verify, observer, loadMore, loadOpening, loadRare } = options
   const closing = createCloser()
@@ -123,7 +123,7 @@ export function connect(options: ConnectOptions): Connection {
   }
 }
 
-/** Says that a client is closed. A flag where requests are isolated: controllers belong to one request. */
+/** Signals that a client is closed. Where requests are isolated it is a plain flag, since controllers belong to one request. */
 function createCloser(): Pick<AbortController, 'signal' | 'abort'> {
   if (!requestsAreIsolated()) return new AbortController()
   const signal = { aborted: false, addEventListener: () => undefined }

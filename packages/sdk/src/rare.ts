@@ -1,4 +1,4 @@
-/** What the client loads for the rows and the clients that need it, for queries and for JSON, in one file. */
+/** What the client loads for queries, for JSON, and for the rows and clients that need it, in one file. */
 export * from './http/environment.js'
 export { withSpan } from './http/open-telemetry.js'
 export { readJson } from './json.js'

@@ -16,7 +16,7 @@ export { sealOne } from './records/seal-envelopes.js'
 
 type SealOptions = Pick<ConnectOptions, 'verify' | 'loadMore' | 'loadRare' | 'encryptLimits' | 'decryptLimits'>
 
-/** Adds the parts that seal for one client. Does not use the network. */
+/** Adds the sealing parts of one client. Does not use the network. */
 export function addSealing({ observer, records, onClose }: Connection, options: SealOptions): RecordsDeps {
   const { batcher, decryptDeks, envelopes } = records
   const { verify, loadMore, loadRare, encryptLimits, decryptLimits } = options

@@ -25,9 +25,9 @@ const MAX_STREAM_BYTES = MAX_SEGMENTS * SEGMENT_BYTES
 export interface EncryptStreamOptions extends CallOptions {
   /** The `id` of the key under which the stream is sealed. */
   keyId: string
-  /** Binds the stream: it decrypts only with the same flat object of at most 32 strings, which is not stored. */
+  /** Binds the stream: it decrypts only with the same context, a flat object of at most 32 strings, which is not stored. */
   context?: Context
-  /** Which DEK seals: the key's (`shared`), or one for this stream (`call` or `record`), a wrap each time. */
+  /** Which DEK seals: the key's (`shared`), or one for this stream (`call` or `record`), which takes a wrap each time. */
   dek?: DekScope | undefined
 }
 
@@ -39,27 +39,27 @@ export interface DecryptStreamOptions extends CallOptions {
 }
 
 export interface RangeOptions extends DecryptStreamOptions {
-  /** The first byte of the plaintext to open; 0 by default. It must lie within the plaintext, unless it is 0. */
+  /** The first byte of the plaintext to open; 0 by default. Unless it is 0, it must lie within the plaintext. */
   from?: number | undefined
-  /** The offset after the last byte to open; the end of the plaintext by default, or if it lies beyond that end. */
+  /** The offset after the last byte to open; by default, or if it is too large, the end of the plaintext. */
   to?: number | undefined
 }
 
 /** A new first line for a stored stream. */
 export interface RewrappedLine {
-  /** The line, a multiple of 512 bytes. */
+  /** Its length is a multiple of 512 bytes. */
   line: Bytes
-  /** How many bytes at the start of the stored stream it replaces; nearly always its own length. */
+  /** How many bytes at the start of the stored stream it replaces. This is nearly always its own length. */
   replaces: number
 }
 
 /**
  * Makes a pair of streams that encrypts: write the bytes of a file, read the encrypted stream to store (stream.md).
- * Holds one segment of 64 KiB, whatever the length. Uses the network when it is first read, only if the client holds no
- * DEK of the key.
+ * Keeps one segment of 64 KiB in memory, whatever the length. Uses the network at the first read, and only if the
+ * client has no DEK of the key.
  *
- * The stream itself ends with the errors of the client's calls. An error of the source, or a reader that cancels, ends
- * both sides and zeroes the stream's key.
+ * The errors of the client's calls end the stream. If the source fails or the reader cancels, both sides end, and the
+ * stream's key is zeroed.
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -80,12 +80,12 @@ export function encryptStream(eaas: Client, options: EncryptStreamOptions): Tran
 
 /**
  * Makes a pair of streams that decrypts: write an encrypted stream, read its plaintext. Releases no byte of a segment
- * before verifying its tag. If the stream was truncated, altered or reordered, it ends with an error: the bytes read
+ * before verifying its tag. If the stream was truncated, altered or reordered, it ends with an error. The bytes read
  * until then are authentic but incomplete, so use them only once the stream has ended without an error. Uses the
- * network where the DEK is not cached.
+ * network if the DEK is not cached.
  *
- * Its errors: `E_INVALID_INPUT` when what is written is no encrypted stream, `E_DECRYPTION` when it does not open for
- * another reason, and those of the client's calls.
+ * Its errors are `E_INVALID_INPUT` if the written bytes are not an encrypted stream, `E_DECRYPTION` if it does not open
+ * for another reason, and those of the client's calls.
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -102,8 +102,8 @@ export function decryptStream(eaas: Client, options: DecryptStreamOptions = {}):
 
 /**
  * Opens a part of a stored stream: reads its header and the segments of that part, at most 1 MiB at a time, as the part
- * is read. Releases no byte before verifying the tag of its segment. Segments that are not read are not verified; if
- * the part reaches the end, it also checks that nothing is missing there. Uses the network where the DEK is not cached.
+ * is read. Releases no byte before verifying the tag of its segment. Segments that are not read are not verified. If
+ * the part reaches the end, also checks that nothing is missing there. Uses the network if the DEK is not cached.
  * @param source a `Blob` or `File`, or a function that reads a range, for example by an HTTP request with `Range`
  * @throws InvalidInputError when an option is wrong; the stream ends with the errors of `decryptStream`
  * @example
@@ -128,10 +128,10 @@ export function openRange(eaas: Client, source: RangeSource, options: RangeOptio
 
 /**
  * Makes a pair of streams that rewraps: write an encrypted stream, read the same stream with its DEK wrapped under the
- * current version of its key. Only the first line changes. The service does not return the DEK; one request, which
- * needs `wrap` and `unwrap`.
- * @throws InvalidInputError when an option is wrong; the stream ends with `E_INVALID_INPUT` when what is written is no
- * encrypted stream
+ * current version of its key. Only the first line changes. Takes one request, which needs `wrap` and `unwrap`; the
+ * service does not return the DEK.
+ * @throws InvalidInputError when an option is wrong; the stream ends with `E_INVALID_INPUT` if the written bytes are
+ * not an encrypted stream
  */
 export function rewrapStream(eaas: Client, options?: CallOptions): TransformStream<Binary, Bytes> {
   const load = clientParts(eaas)
@@ -140,8 +140,8 @@ export function rewrapStream(eaas: Client, options?: CallOptions): TransformStre
 }
 
 /**
- * Rewraps a stored stream without reading more than its header: returns the new first line, for a store that can write
- * over the first bytes of a file. If `replaces` is not the length of the line, copy the stream with `rewrapStream`
+ * Rewraps a stored stream, of which it reads only the header. Returns the new first line, for a store that can
+ * overwrite the first bytes of a file. If `replaces` is not the length of the line, copy the stream with `rewrapStream`
  * instead. Otherwise as `rewrapStream`.
  * @example
  * ```ts

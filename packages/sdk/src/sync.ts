@@ -1,4 +1,4 @@
-/** `@eaas/sdk/sync`: without a promise, for hooks that cannot wait, if the DEK is held and the engine synchronous. */
+/** `@eaas/sdk/sync`: seals and opens without promises, for hooks that cannot wait. Needs a DEK and a synchronous engine. */
 import { type Context, type Envelope, encodeSealed } from '@eaas/protocol'
 import type { Client, DecryptOptions } from './client.js'
 import { ColdError, InvalidInputError, isEaasError } from './errors.js'
@@ -13,7 +13,7 @@ import { isPromise, type Soon, use } from './waiting.js'
 
 export { ColdError } from './errors.js'
 
-/** Aborted from the start, so that a call that would have to wait for a DEK is refused and sends nothing. */
+/** Already aborted, so that a call that would have to wait for a DEK is refused and sends nothing. */
 const NEVER_WAIT = AbortSignal.abort()
 
 export interface EncryptSyncOptions {
@@ -26,10 +26,10 @@ export interface EncryptSyncOptions {
 }
 
 /**
- * Has a DEK of the key made and wrapped, and the engine loaded, so that `encryptSync` works until the DEK reaches its
- * age limit (`deks.maxAgeMs`, one hour by default) or its message limit. Call it at the start, and regularly. Uses the
+ * Makes and wraps a DEK of the key, and loads the engine, so that `encryptSync` works until the DEK reaches its age
+ * limit (`deks.maxAgeMs`, one hour by default) or its message limit. Call it at the start, and regularly. Uses the
  * network if there is no DEK yet.
- * @throws InvalidInputError where the client's engine is asynchronous
+ * @throws InvalidInputError if the client's engine is asynchronous
  * @example
  * ```ts
  * await warm(eaas, keyId)
@@ -45,9 +45,10 @@ export async function warm(client: Client, keyId: string, options?: CallOptions)
 }
 
 /**
- * Seals text or bytes at once. Does not use the network. Otherwise as `encrypt` of a client with the key's shared DEK.
- * @throws ColdError (`E_COLD`) where no DEK of the key is at hand: await `warm` before
- * @throws InvalidInputError as `encrypt` does, and where the client's engine is asynchronous
+ * Seals text or bytes synchronously. Does not use the network. Otherwise as `encrypt` of a client with the key's shared
+ * DEK.
+ * @throws ColdError (`E_COLD`) if there is no DEK of the key: first await `warm`
+ * @throws InvalidInputError as `encrypt` does, and if the client's engine is asynchronous
  */
 export function encryptSync(client: Client, value: string | Binary, options: EncryptSyncOptions): Envelope {
   assertOptions('encryptSync()', options, ['keyId', 'context', 'envelope'])
@@ -65,10 +66,10 @@ export function encryptSync(client: Client, value: string | Binary, options: Enc
 }
 
 /**
- * Opens an envelope at once. Does not use the network. Otherwise as `decrypt` of a client.
- * @throws ColdError (`E_COLD`) where the envelope's DEK is not cached: await `decrypt` of an envelope with the same DEK
- * before
- * @throws InvalidInputError, DecryptionError as `decrypt` does, and InvalidInputError where the client's engine is
+ * Opens an envelope synchronously. Does not use the network. Otherwise as `decrypt` of a client.
+ * @throws ColdError (`E_COLD`) if the envelope's DEK is not cached: first await `decrypt` of an envelope with the same
+ * DEK
+ * @throws InvalidInputError, DecryptionError as `decrypt` does, and InvalidInputError if the client's engine is
  * asynchronous
  */
 export function decryptSync(
@@ -84,7 +85,7 @@ export function decryptSync(
   ) as Bytes
 }
 
-/** Opens an envelope to text at once. @throws ContentError when the bytes are not UTF-8; otherwise as `decryptSync` */
+/** Opens an envelope to text synchronously. @throws ContentError when the bytes are not UTF-8; otherwise as `decryptSync` */
 export function decryptTextSync(
   client: Client,
   envelope: StoredEnvelope,
@@ -104,13 +105,13 @@ function atOnce<T, R extends { envelopes: EnvelopeEngine }>(
   const { records } = loaded
   assertSync(records.envelopes)
   try {
-    return run(records) as T // synchronous: the engine is, and no call may wait for a DEK
+    return run(records) as T // synchronous, since the engine is and no call may wait for a DEK
   } catch (error) {
     throw isEaasError(error) && error.cause === NEVER_WAIT.reason ? new ColdError(message, hint) : error
   }
 }
 
-/** The value if it is there. Ignores a promise's rejection: the next call finds the value, or fails itself. */
+/** Returns the value if it is already there. Ignores a rejection: the next call finds the value, or fails itself. */
 function waitingFor<T>(soon: Soon<T>): T | undefined {
   if (!isPromise(soon)) return soon
   soon.catch(() => undefined)

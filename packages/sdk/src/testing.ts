@@ -20,15 +20,15 @@ const SECRET_CHARACTERS = 43
 export interface TestServiceOptions {
   /** Whether the tenant is envelope-only, which closes server mode; true by default, as for new tenants. */
   envelopeOnly?: boolean | undefined
-  /** Days between scheduling a key's destruction and the destruction itself, 0 for at once; 7 by default. */
+  /** Days between scheduling a key's destruction and the destruction; 7 by default, 0 destroys at once. */
   destroyWindowDays?: number | undefined
-  /** Returns the time in milliseconds since 1970; `Date.now` by default. The next call runs what has become due. */
+  /** Returns the time in milliseconds since 1970; `Date.now` by default. Each call first does what has become due. */
   now?: (() => number) | undefined
 }
 
 /** A service in memory. Its functions can be detached from it and used alone. */
 export interface TestService {
-  /** Answers as the service does; for `createClient`. Only addresses below `baseUrl` answer. */
+  /** Answers as the service does. Pass it to `createClient`. Only addresses below `baseUrl` answer. */
   readonly fetch: typeof fetch
   readonly baseUrl: string
   /** The secret of the only API key, which may make every call. */
@@ -42,18 +42,17 @@ export interface TestService {
    * ```
    */
   failNext(failure: TestFailure): void
-  /** The audit log, oldest entry first, as a copy. */
+  /** A copy of the audit log, oldest entry first. */
   entries(): Entry[]
-  /** Deletes keys, entries and pending failures. Create new clients: they still hold DEKs of deleted keys. */
+  /** Deletes keys, entries and pending failures. Then create new clients: old ones still have DEKs of deleted keys. */
   reset(): void
 }
 
 /**
  * Creates a service in memory. Does not use the network. It answers the calls on keys, `wrap`, `unwrap`, `rewrap`,
- * `hash` and batches, and those of server mode, as a real service does. Its one API key may make every call. It leaves
- * other API keys with their permissions, addresses and budgets, quotas, and the lists, verification and usage of the
- * audit log to a real service, such as `eaas dev`: it refuses those calls with 405. `failNext` shows your application
- * any refusal.
+ * `hash` and batches, and those of server mode, as a real service does. Its one API key may make every call. It
+ * refuses, with 405, calls on other API keys, and those that list, verify or count the audit log: test permissions,
+ * addresses, budgets and quotas with a real service, such as `eaas dev`. `failNext` shows your application any refusal.
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -104,7 +103,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     entries: () => structuredClone(state.entries),
     reset,
   }
-  // Not enumerable, so that `{ ...service, timeoutMs }` holds only options of a client.
+  // Not enumerable, so that `{ ...service, timeoutMs }` has only options of a client.
   for (const [name, value] of Object.entries(controls)) Object.defineProperty(connection, name, { value })
   return Object.freeze(connection) as TestService
 }

@@ -1,4 +1,4 @@
-/** What DEKs are wrapped for (bindings.md 5, stream.md 3), and the uses to open with (wrapped-key-v2.md 3). */
+/** What DEKs are wrapped for (bindings.md 5, stream.md 3), and the uses to state when opening (wrapped-key-v2.md 3). */
 import type { Context, WrappedKey, WrapUse } from '@eaas/protocol'
 import {
   compareUtf8,
@@ -11,7 +11,7 @@ import {
 import { InvalidInputError, type RecordPlace } from './errors.js'
 import { type AuditContext, kindOf } from './input.js'
 
-/** What a call that states a use says about its audit entry. */
+/** Returns what a call that states a use says about its audit entry. */
 export function recordedAs(auditContext: AuditContext | undefined): { record?: 'digests' } {
   return auditContext === 'digests' ? { record: auditContext } : {}
 }
@@ -20,10 +20,10 @@ export interface NamedUse extends WrapUse {
   name: string
 }
 
-/** The one or two uses that a wrapped key may have: nothing stored says which. */
+/** The one or two uses that a wrapped key may have: stored data does not tell which. */
 export type Uses = { use: NamedUse; orUse?: (() => NamedUse | undefined) | undefined }
 
-/** A wrapped key, with the uses to state when it is unwrapped; none for format 1. */
+/** A wrapped key, with the uses to state when it is unwrapped. Format 1 has none. */
 export interface WrappedFor extends WrappedKey {
   use?: NamedUse | undefined
   orUse?: Uses['orUse']
@@ -35,9 +35,9 @@ export function useOfStream(): Uses {
   return { use: STREAM }
 }
 
-/** First the use of many rows or, with `ofRow`, of one. `pairs` may include no column of a row. */
+/** Returns the use of many rows first or, with `ofRow`, that of one row. `pairs` may include no column of a row. */
 export function usesOfModel(model: string, pairs: () => Context, ofRow = false): Uses {
-  // Any text becomes a value of a context: its first 128 characters, without NUL.
+  // Any name becomes a context value: its first 128 characters, without NUL.
   const fitting = [...model.replaceAll('\0', '')].slice(0, MAX_USE_VALUE_CHARACTERS).join('')
   const many = nameUse('data', { model: fitting })
   const findOne = () => {
@@ -48,17 +48,17 @@ export function usesOfModel(model: string, pairs: () => Context, ofRow = false):
   return one ? { use: one, orUse: () => many } : { use: many, orUse: findOne }
 }
 
-/** Adds its uses to a stored wrapped key. One of format 1 has none. */
+/** Adds the uses to a stored wrapped key, unless it has format 1. */
 export function wrappedFor<K extends WrappedKey>(wrapped: K, find: () => Uses | undefined): K & WrappedFor {
   return isBoundWrappedKey(wrapped.wrapped_key) ? Object.assign(wrapped, find()) : wrapped
 }
 
 /**
- * Returns the `context.row` that a model with `dek: 'record'` has a row's DEK wrapped for (bindings.md 5), for use in a
- * broker's `allow`. Uses no network.
+ * Returns the `context.row` that a model with `dek: 'record'` has a row's DEK wrapped for (bindings.md 5). For a
+ * broker's `allow`. Does not use the network.
  * @param columns the columns that the model binds to, by name, with their values in the row: text or whole numbers
- * @throws InvalidInputError when there is no column; when one holds something else; when the text would be longer than
- * 128 characters: the DEK of such a row is wrapped for its model alone, and has no `context.row`
+ * @throws InvalidInputError when there is no column, one holds another type, or the text would be longer than 128
+ * characters: then the row's DEK is wrapped for its model alone, and has no `context.row`
  * @example
  * ```ts
  * console.log(contextRow({ id: 7, tenant: 'acme/eu' })) // → 7/acme%2Feu
@@ -80,7 +80,7 @@ export function contextRow(columns: Readonly<Record<string, string | number | bi
 
 /** Returns the text of a column that a row is bound to (bindings.md 2). @throws InvalidInputError */
 export function readBound(given: unknown, place: RecordPlace): string {
-  const id = given as { toHexString?: unknown } | null | undefined // an ObjectId of MongoDB has it
+  const id = given as { toHexString?: unknown } | null | undefined // MongoDB's ObjectId has it
   const value: unknown = typeof id?.toHexString === 'function' ? id.toHexString() : given
   if (Number.isSafeInteger(value) || typeof value === 'bigint') return `${value}`
   if (value !== '' && isWellFormed(value) && encodeUtf8(value).length <= MAX_CONTEXT_VALUE_BYTES) return value
@@ -91,7 +91,7 @@ export function readBound(given: unknown, place: RecordPlace): string {
   )
 }
 
-/** Names the kind of a value that no row can be bound to, without any of its content. */
+/** Names the kind of a value that no row can be bound to, without its content. */
 function kindOfUnbound(value: unknown): string {
   if (value === '') return 'no text'
   if (typeof value === 'string') return isWellFormed(value) ? 'text of more than 4,096 bytes' : 'a lone surrogate'
@@ -99,7 +99,7 @@ function kindOfUnbound(value: unknown): string {
   return Number.isInteger(value) ? 'a whole number beyond 2^53' : 'a number with a fraction'
 }
 
-/** bindings.md 5: each row has its own text. Empty if there is no column, undefined if it would be too long. */
+/** Makes a text that is unique to the row (bindings.md 5). Empty if there is no column, undefined if it would be too long. */
 function findRowText(columns: (readonly [name: string, text: string])[]): string | undefined {
   const row = columns
     .sort(([one], [other]) => compareUtf8(one, other))
@@ -109,5 +109,5 @@ function findRowText(columns: (readonly [name: string, text: string])[]): string
 }
 
 function nameUse(purpose: WrapUse['purpose'], context: WrapUse['context']): NamedUse {
-  return { purpose, context, name: JSON.stringify([purpose, context]) } // equal contexts are written in one order
+  return { purpose, context, name: JSON.stringify([purpose, context]) } // equal contexts have one order of members
 }

@@ -1,23 +1,23 @@
-/** Waiting for what many share. Each caller may give up alone, and gets errors that lead to it. */
+/** Waiting for what many calls share. Each caller may give up alone, and gets errors with its own stack. */
 import { AbortedError, isEaasError, NetworkError } from './errors.js'
 import { assertNotAborted } from './input.js'
 
-/** A value that is there already, or a promise of it. */
+/** A value that is already there, or a promise of it. */
 export type Soon<T> = T | Promise<T>
 
-/** Tells whether a value has a `then`, which promises of another realm or of a library have too. */
+/** Tells whether a value has a `then`, as promises of other realms and libraries have. */
 export function isPromise<T>(value: Soon<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
-/** Passes a value on: at once if it is there already, otherwise when its promise resolves. */
+/** Passes a value on: synchronously if it is already there, otherwise when its promise resolves. */
 export function use<T, R>(value: Soon<T>, take: (value: T) => Soon<R>): Soon<R> {
   return isPromise(value) ? value.then(take) : take(value)
 }
 
 /**
- * Loads once, and then returns no promise. Callers share a load: in a page each `import()` settles in its own turn,
- * which would split batches. Isolated requests cannot share. A failed load is tried again.
+ * Loads once, and afterwards returns no promise. Callers share a load: in a page each `import()` settles in its own
+ * turn, which would split batches. Isolated requests cannot share it. A failed load is tried again.
  */
 export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T> {
   let loaded: T | undefined
@@ -38,7 +38,7 @@ export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T
   }
 }
 
-/** Loads a part on first use, a file of its own in bundles. @throws NetworkError; the next call tries again */
+/** Loads a part on first use; in bundles it is a file of its own. @throws NetworkError; the next call tries again */
 export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
@@ -60,15 +60,15 @@ interface Platform {
   setTimeout: (run: () => void) => unknown
 }
 
-/** Returns what the platform has of Node. Next's edge runtime has functions in its place that throw when they are called. */
+/** Returns the platform's globals of Node. Next's edge runtime replaces them by functions that throw when called. */
 export function nodeGlobals(): NodeGlobals {
   return typeof (globalThis as Platform).EdgeRuntime === 'string' ? {} : globalThis
 }
 
 /**
- * Whether one isolate runs many requests and keeps their promises, timers and controllers apart: workerd, or an
- * `EdgeRuntime`. Awaiting another's promise may take for ever, so calls share them only within one run of microtasks.
- * Plain values can be shared.
+ * Tells whether one isolate runs many requests and keeps their promises, timers and controllers apart: workerd, or an
+ * `EdgeRuntime`. Awaiting another request's promise may take for ever, so calls share promises only within one run of
+ * microtasks. Plain values can be shared.
  */
 export function requestsAreIsolated(): boolean {
   return (
@@ -77,15 +77,15 @@ export function requestsAreIsolated(): boolean {
   )
 }
 
-/** The most microtasks that calls made together need until they reach the shared promise. */
+/** The most microtasks that simultaneous calls need to reach the shared promise. */
 const TICKS = 32
 
-/** Resolves when all calls that were made together have caught up, before any other request runs. */
+/** Resolves when all simultaneous calls have caught up, before any other request runs. */
 export async function microtasks(): Promise<void> {
   for (let tick = 0; tick < TICKS; tick++) await undefined
 }
 
-/** The next turn of the event loop. Timers are read at load, so that fake ones do not stop the SDK. */
+/** The next turn of the event loop. Timers are read when this loads, so that fake timers do not stop the SDK. */
 export const turn = /* @__PURE__ */ (() => {
   const { scheduler, setTimeout } = globalThis as Platform
   const { setImmediate = setTimeout } = nodeGlobals()
@@ -97,7 +97,7 @@ export const turn = /* @__PURE__ */ (() => {
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
-/** Runs on abort; returns what stops listening. One listener a signal: Node warns at the eleventh. */
+/** Runs a function on abort. Returns a function that stops listening. One listener per signal, since Node warns at the eleventh. */
 export function onAbort(signal: AbortSignal | undefined, run: () => void): () => void {
   if (!signal) return () => undefined
   const runs = listeners.get(signal) ?? listen(signal)
@@ -111,23 +111,23 @@ function listen(signal: AbortSignal): Set<() => void> {
     for (const run of runs) run()
   }
   signal.addEventListener('abort', runAll, { once: true })
-  listeners.set(signal, runs) // last: where addEventListener throws, the next call must try again
+  listeners.set(signal, runs) // last: if addEventListener throws, the next call must try again
   return runs
 }
 
-/** Settles as the promise does, or rejects with AbortedError when the signal is aborted first. */
+/** Settles as the promise does, or rejects with AbortedError if the signal is aborted first. */
 export function untilAborted<T>(soon: Soon<T>, signal: AbortSignal | undefined): Promise<T> {
   return new Promise((resolve, reject) => {
     const promise = Promise.resolve(soon)
-    promise.then(resolve, reject) // first, so that its rejection is handled even where addEventListener throws
+    promise.then(resolve, reject) // first, so that its rejection is handled even if addEventListener throws
     const ignoreSignal = onAbort(signal, () => reject(new AbortedError(signal)))
     promise.then(ignoreSignal, ignoreSignal)
   })
 }
 
-/** Each has a function to run with it. */
+/** A waiting caller, with a function to run once there is a result. */
 export interface Waiter<A> {
-  /** Runs the caller's function at once, so that nothing else holds what it gets. */
+  /** Runs the caller's function synchronously, so that nothing else holds its argument. */
   serve(argument: A): void
   fail(error: unknown): void
 }
@@ -165,7 +165,7 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
 
 export type AtCaller = (error: unknown) => unknown
 
-/** Returns what copies an SDK error with the stack of the caller, which an error of a shared request lacks. */
+/** Returns a function that copies an SDK error with the caller's stack, which an error of a shared request lacks. */
 export function rememberCaller(): AtCaller {
   const caller = new Error()
   return (error) => {
@@ -183,7 +183,7 @@ export function traced<A extends unknown[], T>(run: (...args: A) => Promise<T>):
   return async (...args) => runFor(rememberCaller(), () => run(...args))
 }
 
-/** Runs a function, and gives its errors the stack of a caller that was remembered. */
+/** Runs a function, and gives its errors the stack of a remembered caller. */
 export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Promise<T> {
   try {
     return await run()
@@ -192,16 +192,16 @@ export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Prom
   }
 }
 
-/** Below the 16 ms that a page has for one frame. */
+/** Less than the 16 ms that a page has for one frame. */
 const TURN_MS = 8
 const UNDER_WAY = 500
-/** Milliseconds of a monotonic clock. Looked up at each call: tests of applications replace it. */
+/** The time of a monotonic clock, in milliseconds. Read at each call, since tests of applications replace it. */
 export const now = (): number => performance.now()
 
 export interface Pace {
-  /** Tells whether it is time to rest. Cheap enough to call for each record. */
+  /** Tells whether it is time to rest. Cheap enough for each record. */
   due(): boolean
-  /** Gives the event loop a turn. @throws AbortedError when the signal is aborted, in that turn too */
+  /** Lets the event loop run. @throws AbortedError if the signal is aborted before or meanwhile */
   rest(signal?: AbortSignal | undefined): Promise<void>
 }
 
@@ -217,10 +217,10 @@ export function createPace(): Pace {
   }
 }
 
-/** Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is added. */
+/** Makes a backlog. With `promisesAreRare`, as for a synchronous engine, each promise is awaited when it is added. */
 export function createBacklog(promisesAreRare: boolean) {
   let promises: Promise<unknown>[] = []
-  /** Waits for all promises that were added. @throws what one of them rejected with */
+  /** Waits for all added promises. @throws the rejection of one of them */
   const flush = (): Promise<unknown> => {
     const all = promises
     promises = []
@@ -228,7 +228,7 @@ export function createBacklog(promisesAreRare: boolean) {
   }
   return {
     flush,
-    /** Adds a promise. The caller must await what is returned, unless it is undefined. */
+    /** Adds a promise. The caller must await the result, unless it is undefined. */
     add(promise: Promise<unknown>): Promise<unknown> | undefined {
       if (promisesAreRare) return promise
       promise.catch(() => undefined) // flush() rejects with it

@@ -26,22 +26,22 @@ export interface Context {
   tables: KnownTables
   prepare: Prepare
   ids: IdMaker
-  /** The queries that builders are about to send, by the list of their parameters. */
+  /** The queries that builders are about to send, by their lists of parameters. */
   runs: WeakMap<object, Run>
 }
 
 interface State {
   run?: Run | undefined
-  /** Whether it is part of another builder's query: TypeORM pages through joins by a query around a clone. */
+  /** Whether it is part of another builder's query: TypeORM pages through joins with a query around a clone. */
   isInner?: boolean
   isPaging?: boolean
-  /** Whether it is a step of a write that is taken back if it fails. */
+  /** Whether it is a step of a write that is undone if it fails. */
   isStep?: boolean
-  /** The rows that an update changes, if they were read before. */
+  /** The rows that an update changes, if already read. */
   rows?: readonly Row[] | undefined
-  /** The columns that an update reads of its rows, instead of changing them, and those by whose order it locks them. */
+  /** Set while an update reads its rows instead: the columns to read, and the order in which the rows are locked. */
   finding?: { columns: string; order: string } | undefined
-  /** The entities of the aliases that the conditions of `find` join. */
+  /** The entities of aliases that the conditions of `find` join. */
   entities: Map<string, EntityMetadata>
 }
 
@@ -53,7 +53,7 @@ export function stateOf(builder: object): State {
   return state
 }
 
-/** The table of the rows that a builder writes, if a model seals it. */
+/** Finds the table that a builder writes, if it has a model. */
 export function findMain({ tables }: Context, { expressionMap: { mainAlias } }: Builder): KnownTable | undefined {
   return mainAlias?.hasMetadata ? tables.find(mainAlias.metadata) : undefined
 }
@@ -123,7 +123,7 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
   return Extended
 }
 
-/** Finds the column that the path of a condition names, such as `user.email`. */
+/** Finds the column at the path of a condition, such as `user.email`. */
 function findColumn(builder: Builder, path: string) {
   const { aliases, mainAlias, joinAttributes, aliasNamePrefixingEnabled: isPrefixed } = builder.expressionMap
   const dot = isPrefixed ? path.indexOf('.') : -1
@@ -135,13 +135,13 @@ function findColumn(builder: Builder, path: string) {
   return { alias, isPrefixed, metadata, column }
 }
 
-/** Returns the name that a model's rows have for the column of a condition, which may be unknown to the model. */
+/** Returns the rows' name for the column at a path, which may be unknown to the model. */
 export function nameInRow({ tables }: Context, builder: Builder, path: string): string | undefined {
   const { metadata, column } = findColumn(builder, path)
   return column && metadata && (tables.find(metadata)?.nameInRow(column) ?? column.propertyPath)
 }
 
-/** Finds the column of a model that the path of a condition names. */
+/** Finds the column of a model at the path of a condition. */
 function locate({ tables }: Context, builder: Builder, path: string): Located | undefined {
   const { alias, isPrefixed, metadata, column } = findColumn(builder, path)
   const known = metadata && tables.find(metadata)
@@ -159,7 +159,7 @@ export function assertOrder({ tables }: Context, { expressionMap }: Builder, run
     assertSqlOrder(text, relationsOf(tables, aliases), places)
 }
 
-/** The columns of the main alias come first; expressions and added columns follow, at places that are not known. */
+/** The columns of the main alias come first. Expressions and added columns follow, at unknown places. */
 function placesOf(
   { mainAlias }: Builder['expressionMap'],
   { outputs }: Pick<Run, 'outputs'> = { outputs: [] },
@@ -170,14 +170,13 @@ function placesOf(
   return { places: named.slice(0, end), later: named.flat() }
 }
 
-/** Refuses a common table expression as text that is a statement which a query runner would refuse. */
 function assertCommonTables({ tables }: Context, { expressionMap }: Builder): void {
   for (const { queryBuilder } of expressionMap.commonTableExpressions) {
     if (typeof queryBuilder === 'string') assertRaw(tables, queryBuilder)
   }
 }
 
-/** Refuses an insert that has too many parameters with what is encrypted, and cannot be divided. */
+/** Refuses an insert with encrypted columns that has too many parameters and cannot be divided. */
 function assertCount({ expressionMap: { valuesSet = [] } }: Builder, { length: count }: readonly unknown[]): void {
   const [rows, most] = [[valuesSet].flat().length, MOST_PARAMETERS.postgres]
   if (count > most && rows > 0) refuseParameters('an insert', { rows, count, most })
@@ -210,7 +209,7 @@ function noteReturning(builder: Builder, known: KnownTable, run: Run, text: stri
     const name = part.trim().replaceAll(/^"|"$/g, '')
     return metadata.columns.find((one) => one.propertyPath === name || one.databaseName === name)
   })
-  if (columns.includes(undefined)) return text // with an expression: an encrypted column in it is refused
+  if (columns.includes(undefined)) return text // an expression: any encrypted column in it is refused
   const own = columns.flatMap((column) => column ?? [])
   const more = known.sealed.readsToo(own.map(known.nameInRow)).map((name) => known.columnOf(metadata, name))
   for (const column of own) note(column)
@@ -224,7 +223,7 @@ export function markSealed(builder: Builder, known: KnownTable, column: string):
   return known.sealedNames.has(column.toLowerCase()) ? marked(quoted) : quoted
 }
 
-/** Turns a builder of TypeORM into one of the adapter's, which makes others by its constructor. */
+/** Turns a builder of TypeORM into the adapter's. The builders that it makes become the adapter's too. */
 export function createAdopt(
   extend: (Base: Constructor<object>, kind: string, adopt: Adopt) => Constructor<object>,
 ): Adopt {

@@ -9,7 +9,7 @@ export interface Located {
   known: KnownTable
   name: string
   alias: string
-  /** Quotes a column of the same table, for SQL. */
+  /** Quotes another column of the same table, for SQL. */
   quote(name: string): string
 }
 
@@ -21,7 +21,7 @@ export function rewriteCondition(builder: Builder, located: Located, value: unkn
   const list = () => (Array.isArray(value.value) ? (value.value as unknown[]) : refuse(located, value.type))
   switch (value.type) {
     case 'isNull':
-      // Null is stored as null, so it needs no index.
+      // Null is stored as null, so comparisons with it need no index.
       return { operator: 'isNull', parameters: [located.quote(located.name)] }
     case 'equal':
       return value.child ? inner(value.child) : equal(builder, located, value.value)
@@ -54,7 +54,7 @@ const BOUNDS: Readonly<Record<string, string>> = {
 /** How TypeORM writes a comparison with the column of an index. */
 const COMPARED = { equal: 'equal', in: 'any', all: 'arrayContains' }
 
-/** Searches by bounds that must all hold. */
+/** Searches by several bounds that must all hold. */
 function searchRanges(builder: Builder, located: Located, operators: readonly FindOperator<unknown>[]): Condition {
   const bounds = operators.map((one) => ({ type: one.type, query: queryOf(located, one) }))
   const ranges = joinBounds(bounds, () => true)
@@ -65,7 +65,7 @@ function searchRanges(builder: Builder, located: Located, operators: readonly Fi
   return { operator: 'and', parameters: texts }
 }
 
-/** Searches by an index that finds more rows than match: the rows are opened, then filtered. */
+/** Searches by an index that finds more rows than match; they are opened, then filtered. */
 function search(builder: Builder, located: Located, operator: string, query: Query): Condition {
   const { known, name, alias, quote } = located
   const { searches } = known.sealed
@@ -86,7 +86,7 @@ function queryOf({ known, name }: Located, { type, value }: FindOperator<unknown
   const bound = BOUNDS[type]
   if (bound !== undefined) return { [bound]: value }
   const operator = type === 'like' ? 'Like' : 'ILike'
-  return readPattern(known.sealed, name, { operator, pattern: value, escapes: true }) // as PostgreSQL does
+  return readPattern(known.sealed, name, { operator, pattern: value, escapes: true }) // in PostgreSQL, a backslash escapes
 }
 
 function equal(builder: Builder, located: Located, value: unknown): Condition {
@@ -150,7 +150,7 @@ export function pinnedBy(
   return found
 }
 
-/** Tells whether a condition may have an `or`, which TypeORM joins to others without parentheses, or a comment. */
+/** Tells whether a condition may contain a comment, or an `or`: TypeORM joins conditions without parentheses. */
 function hasOr(condition: Condition): boolean {
   if (typeof condition === 'object' && !('parameters' in condition)) return false
   const texts = typeof condition === 'string' ? [condition] : condition.parameters // text too, of `Raw`

@@ -16,7 +16,7 @@ const wrapped = new WeakSet<DataSource>()
 
 type Method = (...args: never[]) => unknown
 
-/** Replaces a method of one object; `assertMethods` has checked that it exists. */
+/** Replaces a method of one object; `assertMethods` has checked that the method exists. */
 function replace(object: object, name: string, make: (original: Method) => Method): void {
   const original = (object as Record<string, Method>)[name] as Method
   Object.defineProperty(object, name, { value: make(original.bind(object)), configurable: true, writable: true })
@@ -35,7 +35,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   if (dataSource.isInitialized)
     throw new InvalidInputError('the data source is initialized already', 'Pass it to `encrypted` before `initialize`.')
   const { driver } = dataSource
-  // All are checked first, so that nothing is replaced if one is missing.
+  // All are checked first: if one is missing, nothing is replaced.
   assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder', 'initialize', 'synchronize'])
   assertMethods(driver, ['createQueryRunner', 'preparePersistentValue'])
   wrapped.add(dataSource)
@@ -62,7 +62,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
     await assertNoTriggers(dataSource, context).catch((error) => dataSource.destroy().then(() => Promise.reject(error)))
     return dataSource
   })
-  // `initialize` calls it too, where the options say so.
+  // With the option `synchronize`, `initialize` calls it.
   replace(dataSource, 'synchronize', (original) => async (dropsAll?: boolean) => {
     if (!dropsAll) await assertNoDrops(dataSource, context)
     return (original as DataSource['synchronize'])(dropsAll)
@@ -116,7 +116,7 @@ async function assertNoDrops(dataSource: DataSource, { tables }: Context): Promi
   }
 }
 
-/** Guards the only way to the database. */
+/** Guards the query runner, through which every query goes. */
 function guard(context: Context, runner: QueryRunner): QueryRunner {
   const assertText = (sql: string, parameters: readonly unknown[] = []) => {
     assertRaw(context.tables, sql)

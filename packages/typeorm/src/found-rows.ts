@@ -28,15 +28,14 @@ const UNIQUE_VIOLATION = '23505'
 const NOT_FILLED = { identifiers: [], generatedMaps: [] }
 const OF_FOUND = 'a write whose rows must be read before'
 
-/** What happens if a change fails. */
 interface Failing {
-  /** Takes back what was filled into the application's objects. */
+  /** Restores the application's objects, which the write filled. */
   undo?: () => void
-  /** Whether it is tried again, once, where another transaction inserted a row that it had not found. */
+  /** Whether it is tried once more if another transaction inserted a row meanwhile. */
   isRetried?: boolean
 }
 
-/** Tells whether a common table expression may write: it would run with each statement. */
+/** Tells whether a common table expression may write: it would write again with each statement. */
 export function hasOtherWrites({ expressionMap }: Builder): boolean {
   return expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')
 }
@@ -46,10 +45,10 @@ const TRANSACTION: Bracket<QueryRunner> = {
   keep: (runner) => runner.commitTransaction(),
   takeBack: (runner) => runner.rollbackTransaction(),
 }
-/** TypeORM's own savepoint would tell subscribers at its end that the application's transaction has ended. */
+/** Not TypeORM's own savepoint: at its end, subscribers would be told that the application's transaction has ended. */
 const SAVEPOINT = savepoint((runner: QueryRunner, sql) => runner.query(sql))
 
-/** Runs with the query runner of a builder, in a new transaction; in that of the runner, behind a savepoint. */
+/** Runs a change with the builder's query runner: in a new transaction or, within one, behind a savepoint. */
 async function within<T>(
   builder: InsertBuilder | UpdateBuilder,
   change: (runner: QueryRunner) => Promise<T>,
@@ -74,7 +73,7 @@ async function within<T>(
   }
 }
 
-/** Tells whether an update must read its rows before. */
+/** Tells whether an update must read its rows first. */
 export function isByFoundRows(context: Context, builder: UpdateBuilder, target: Target): boolean {
   if (stateOf(builder).rows) return false
   const { known, metadata } = target
@@ -88,7 +87,7 @@ export function pinnedIn(context: Context, builder: UpdateBuilder): Row {
 export function updateFound(context: Context, builder: UpdateBuilder, target: Target): Promise<unknown> {
   const { commonTableExpressions } = builder.expressionMap
   if (commonTableExpressions.some(({ alias }) => alias === target.metadata.tableName)) {
-    // An update changes the table, but a select would read the expression.
+    // The update would change the table, but our select would read the common table expression.
     refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
   }
   return within(builder, async (runner) => {
@@ -126,7 +125,7 @@ function boundTo({ sealed }: KnownTable, row: Row, nameOf: (name: string) => str
   return Object.fromEntries(sealed.bind.map((name) => [nameOf(name), row[name]]))
 }
 
-/** Finds the rows of an update by its own condition, and locks them. */
+/** Finds and locks the rows of an update, with its own condition. */
 async function findRows(
   { runs }: Context,
   builder: UpdateBuilder,
@@ -137,7 +136,7 @@ async function findRows(
   const columns = metadata.columns.filter((column) => isRead(known, column))
   const state = stateOf(builder)
   const namesOf = (list: readonly ColumnMetadata[]) => list.map((one) => builder.escape(one.databaseName)).join(', ')
-  // In one order, so that of two such writes one waits for the other.
+  // A fixed order, so that of two such writes one waits for the other.
   const order = namesOf(known.sealed.bind.map((name) => known.columnOf(metadata, name)))
   state.finding = { columns: namesOf(columns), order }
   try {
@@ -153,7 +152,7 @@ async function findRows(
   }
 }
 
-/** Tells whether values are bound to a column, or it may determine the key of a row. */
+/** Tells whether values are bound to a column, or it may determine a row's key. */
 function isRead({ sealed, nameOf }: KnownTable, column: ColumnMetadata): boolean {
   const name = nameOf(column)
   return name === undefined ? sealed.keyByRow : sealed.bind.includes(name)
@@ -181,7 +180,7 @@ export function upsertFound(
   const entities = builder.getValueSets()
   const upsertAll = async (runner: QueryRunner) => {
     const given = entities.map((entity) => readRow(known, metadata, entity))
-    // What the row would get by default in the columns of the conflict.
+    // Fills the conflict's columns with the values that they would get by default.
     const whole = await withIds(target, findLacking(target, given, targets), (sql) => runner.query(sql))
     const upserts = entities.map(async (values, at): Promise<Upsert> => {
       const found = await known.sealed.findTarget(whole[at] ?? {}, targets)
@@ -194,7 +193,7 @@ export function upsertFound(
       countOf,
       find,
       change: (upsert, row) => changeOne(builder, upsert, row),
-      // An earlier row of the statement may be the same one.
+      // An earlier row of the same statement may have inserted it.
       insert: async (upsert) => (upsert !== all[0] && (await find(upsert)) ? undefined : insertOne(builder, upsert)),
     })
     return merge(results)
@@ -202,17 +201,17 @@ export function upsertFound(
   return within(builder, upsertAll, { undo: rememberFilled(metadata, entities), isRetried: true })
 }
 
-/** The options of an upsert by which a row is found and changed. */
+/** The options of an upsert that the separate steps honour. */
 const TAKEN: readonly unknown[] = ['overwrite', 'conflict']
 
-/** @throws InvalidInputError for an option of an upsert that only one statement would honour */
+/** @throws InvalidInputError for an option of an upsert that the separate steps cannot honour */
 function assertSteps({ expressionMap: { onUpdate } }: InsertBuilder): void {
   const given = Object.entries(onUpdate ?? {}).filter(([name, value]) => value && !TAKEN.includes(name))
   const [other] = given.find(([, value]) => value !== 'on-conflict-do-update') ?? []
   if (other !== undefined) refuseCall(`${other} of an upsert whose row must be read before`, 'Leave it out.')
 }
 
-/** Inserts rows by several statements, since one would have too many parameters. */
+/** Inserts rows with several statements, since one would have too many parameters. */
 export function insertParts(
   builder: InsertBuilder,
   { metadata }: Target,
@@ -231,7 +230,7 @@ export function insertParts(
   return within(builder, insertAll, { undo: rememberFilled(metadata, parts.flat()) })
 }
 
-/** Returns the function that takes back what rows of a write that fails have filled in: they are not stored. */
+/** Returns a function that removes what a failed write filled into objects: their rows are not stored. */
 function rememberFilled(metadata: EntityMetadata, entities: readonly object[]): () => void {
   const filled = metadata.getInsertionReturningColumns()
   const before = entities.map((entity) => filled.map((column) => column.getEntityValue(entity) as unknown))
@@ -247,7 +246,7 @@ function rememberFilled(metadata: EntityMetadata, entities: readonly object[]): 
 
 interface Upsert {
   into: Target
-  /** by which to find the existing row */
+  /** what identifies the existing row */
   target: Row
   values: object
   runner: QueryRunner
@@ -287,7 +286,7 @@ async function changeOne(builder: InsertBuilder, { into: target, values, runner 
     return { raw: [], affected: 0, ...filled }
   }
   const { versionColumn } = metadata
-  // An update would count it up, and an upsert leaves it alone.
+  // An update would increment the version, and an upsert does not.
   if (versionColumn) set[versionColumn.propertyName] ??= () => builder.escape(versionColumn.databaseName)
   const update = runner.manager.createQueryBuilder().update(metadata.target).set(set) as unknown as UpdateBuilder
   Object.assign(update.expressionMap, { returning, comment, callListeners })

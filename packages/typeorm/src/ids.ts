@@ -1,19 +1,19 @@
 /**
- * Makes the ids that the database would make, before the insert. They are values of the statement alone: the objects of
- * the application get theirs from what it returns, so that none has an id that no row has.
+ * Generates ids before the insert, as the database would. Only the statement gets them. The application's objects take
+ * theirs from its result, so that no object has the id of a row that does not exist.
  */
 import { makeLacking, quoteName, type Row, type RunSql } from '@eaas/sdk/adapter'
 import type { ColumnMetadata } from './internals.js'
 import type { Target } from './writes.js'
 
 export interface MadeIds {
-  /** The columns in which some rows had none. */
+  /** The columns that some rows lacked. */
   columns: readonly (readonly [name: string, column: ColumnMetadata])[]
-  /** The rows with their ids, once these are made. */
+  /** The rows with their ids, once these are generated. */
   rows: readonly Row[]
 }
 
-/** Finds the columns, those of `bind` by default, in which rows lack a value that would be made for them. */
+/** Finds the columns, of `bind` by default, in which rows lack a value that would be generated. */
 export function findLacking(target: Target, rows: readonly Row[], names = target.known.sealed.bind): MadeIds {
   const columns = names.flatMap((name) => {
     const column = columnNamed(target, name)
@@ -23,7 +23,7 @@ export function findLacking(target: Target, rows: readonly Row[], names = target
   return { columns, rows }
 }
 
-/** Returns the rows with their ids. One query makes all that the database makes. */
+/** Returns the rows with their ids. One query generates all ids that the database would. */
 export async function withIds({ metadata, ids }: Target, made: MadeIds, run: RunSql): Promise<Row[]> {
   const columns = made.columns.map(([name, column]) => ({
     name,
@@ -37,10 +37,7 @@ export async function withIds({ metadata, ids }: Target, made: MadeIds, run: Run
   return made.rows.map((row, at) => ({ ...row, ...rows[at] }))
 }
 
-/**
- * Puts the rows that an insert returns in the places of those that it sent, if it left some out: TypeORM would give the
- * id of one to the object of another.
- */
+/** Aligns the returned rows with the sent ones if the insert skipped some. Otherwise TypeORM would give an object the id of another row. */
 export function inPlaces({ columns, rows }: MadeIds, returned: readonly Row[]): readonly (Row | undefined)[] {
   const inDatabase = columns.map(([, column]) => column.databaseName)
   const isIdKnown = columns.length > 0 && returned.every((row) => inDatabase.every((column) => column in row))
@@ -51,12 +48,12 @@ export function inPlaces({ columns, rows }: MadeIds, returned: readonly Row[]): 
   return rows.map((row) => found.get(textOf(row, names)))
 }
 
-/** Finds a column by the name that rows have for it, which may be unknown to the model. */
+/** Finds a column by the rows' name for it, which may be unknown to the model. */
 export function columnNamed({ known, metadata }: Target, name: string): ColumnMetadata | undefined {
   return metadata.columns.find((column) => known.nameInRow(column) === name)
 }
 
-/** Returns the name that rows have for a column of the database. */
+/** Returns the rows' name for a column of the database. */
 export function nameByColumn({ known, metadata }: Pick<Target, 'known' | 'metadata'>, column: string): string {
   const found = metadata.findColumnWithDatabaseName(column)
   return found ? known.nameInRow(found) : ''
@@ -70,7 +67,7 @@ function isMade(column: ColumnMetadata): boolean {
   return column.isGenerated || column.default !== undefined
 }
 
-/** Returns the value as the driver would: a number for all integer types but the largest. */
+/** Returns the value as the driver would: all integer types but bigint as numbers. */
 function asReturned({ type }: ColumnMetadata, text: unknown): unknown {
   return type === Number || /^(smallint|int|int2|int4|integer)$/.test(String(type)) ? Number(text) : text
 }

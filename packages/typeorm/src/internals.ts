@@ -1,18 +1,18 @@
-/** What the adapter knows of TypeORM's builders: members that are protected there, or have no exported type. */
+/** The parts of TypeORM's builders that are protected, or have no exported type. */
 import type { Row } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, QueryRunner } from 'typeorm'
 
-/** TypeORM exports no name for it. */
+/** TypeORM exports no name for this type. */
 export type ColumnMetadata = EntityMetadata['columns'][number]
 
 export interface Alias {
   name: string
   hasMetadata: boolean
-  /** Throws if there is none. */
+  /** Throws if the alias has none. */
   metadata: EntityMetadata
 }
 
-/** A condition, as builders keep it: text, a comparison, or a list of both. */
+/** A condition as builders keep it: text, a comparison, or a list of both. */
 export type Condition =
   | string
   | Clause[]
@@ -104,7 +104,7 @@ export interface UpdateBuilder extends Builder {
   where(condition: Row): UpdateBuilder
 }
 
-/** The kind of one of TypeORM's objects, which may come from another copy of its package. */
+/** Names the kind of a TypeORM object. `instanceof` fails if it comes from another copy of the package. */
 export function kindOf(value: unknown): string | undefined {
   const kind: unknown = (value as { '@instanceof'?: unknown } | null | undefined)?.['@instanceof']
   return typeof kind === 'symbol' ? kind.description : undefined

@@ -1,17 +1,17 @@
-/** Values that are the parameters of a query until it is sent: TypeORM builds SQL at once, and sealing takes time. */
+/** A value that is sealed when its query is sent: TypeORM builds SQL synchronously, and sealing is asynchronous. */
 import { type Filter, type RunSql, refuseCall } from '@eaas/sdk/adapter'
 
-/** What rows must match after they are opened, if their condition finds others too. */
+/** What opened rows must match, if their condition also finds others. */
 export interface RowFilter extends Filter {
   alias: string
 }
 
-/** Makes a value; may run SQL before the query, on its connection. */
+/** Makes the value. May first run SQL on the query's connection. */
 type Resolve = (run: RunSql) => Promise<unknown>
 
 export class Pending {
   readonly resolve: Resolve
-  /** Set if the rows that it finds must be filtered. */
+  /** Set if the rows found by it must be filtered. */
   readonly filter: RowFilter | undefined
 
   constructor(resolve: Resolve, filter?: RowFilter) {
@@ -19,12 +19,12 @@ export class Pending {
     this.filter = filter
   }
 
-  /** Called by TypeORM, which names a query in its cache by the text of the parameters. */
+  /** TypeORM calls it: the text of the parameters names a query in the cache. */
   toJSON(): string {
     return '[encrypted]'
   }
 
-  /** Called by `pg` if a parameter reaches it in a query that the adapter did not execute. */
+  /** `pg` calls it if a query that the adapter did not execute has it as a parameter. */
   toPostgres(): never {
     refuseCall('a parameter of a query builder elsewhere', 'Execute the query builder itself.')
   }

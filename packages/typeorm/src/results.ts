@@ -1,4 +1,4 @@
-/** Opens and filters the rows of a query, by the columns that it selects. */
+/** Opens and filters the rows of a query, from the columns that it selects. */
 import { pageOf, type Row } from '@eaas/sdk/adapter'
 import type { MadeIds } from './ids.js'
 import type { RowFilter } from './pending.js'
@@ -6,27 +6,27 @@ import type { KnownTable } from './tables.js'
 
 export interface Output {
   known: KnownTable
-  /** The alias of its table, since a query may have several rows of it. */
+  /** The table's alias, since a query may have several rows of one table. */
   alias: string
-  /** The column's name in the model, and in the result. */
+  /** The column's name in the model; `output` is its name in the result. */
   name: string
   output: string
-  /** Whether it was added, and is removed from the rows again. */
+  /** Whether the adapter added it, and removes it from the rows. */
   isHidden?: boolean
 }
 
 /** A query that a builder is about to send. */
 export interface Run {
   outputs: Output[]
-  /** Whether the query runner opens the rows. Those of a select are opened later, once it has read its cache. */
+  /** Whether the query runner opens the rows. A select's rows are opened later, after TypeORM has read its cache. */
   opens: boolean
-  /** Whether the query is a step of a write that is taken back if it fails. */
+  /** Whether the query is a step of a write that is undone if it fails. */
   isStep?: boolean
   /** The ids that an insert sends. */
   made?: MadeIds
   /** What the rows of a select must match. */
   filters?: readonly RowFilter[]
-  /** The page that the query asks for, counted after the rows are filtered. */
+  /** The requested page, counted after the rows are filtered. */
   page?: { skip: number; take: number | undefined }
 }
 
@@ -39,7 +39,7 @@ export async function openRows(outputs: readonly Output[], rows: readonly Row[])
   await Promise.all(byAlias(outputs).map((own) => openAlias(own, rows)))
 }
 
-/** Returns the rows that match, in the page that the query asks for. */
+/** Returns the matching rows of the requested page. */
 export function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
   const isRight = (row: Row) =>
     filters.every(({ alias, field, query }) => {
@@ -49,7 +49,6 @@ export function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): R
   return filters.length > 0 || page ? pageOf(rows, isRight, page) : rows
 }
 
-/** Removes from the rows what was selected only for the adapter. */
 export function hide(outputs: readonly Output[], rows: readonly Row[]): void {
   const hidden = outputs.filter(({ isHidden }) => isHidden)
   if (hidden.length > 0) for (const row of rows) for (const { output } of hidden) delete row[output]

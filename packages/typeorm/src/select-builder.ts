@@ -1,4 +1,3 @@
-/** The builder that reads rows. */
 import { openReturned, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { assertOrder, type Constructor, type Context, stateOf } from './builders.js'
@@ -36,7 +35,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       })
     }
 
-    /** Selects what encrypted columns are bound to, if the query leaves it out. */
+    /** Selects the columns that encrypted ones are bound to, if the query omits them. */
     private boundTo(selections: readonly Selection[], { alias, metadata, known, names }: Selected): Selection[] {
       const { groupBys = [], selectDistinct } = this.expressionMap
       if (groupBys.length > 0 || selectDistinct) return []
@@ -58,7 +57,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       return super.buildWhere(where, metadata, alias, prefix)
     }
 
-    /** Leaves the page out of the SQL if rows are filtered: it is counted afterwards. */
+    /** Omits the page from the SQL if rows are filtered: the page is counted afterwards. */
     override createLimitOffsetExpression(): string {
       const { run } = stateOf(this)
       const { skip, take, limit = take, offset = skip, joinAttributes } = this.expressionMap
@@ -90,7 +89,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       state.run = run
       let loading: Promise<Row[]>
       try {
-        loading = super.loadRawResults(runner) // makes its SQL before it waits
+        loading = super.loadRawResults(runner) // it makes its SQL before its first wait
       } finally {
         state.run = undefined
       }
@@ -108,7 +107,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
         const state = stateOf(this)
         state.isPaging = true
         try {
-          return super.executeEntitiesAndRawResults(pagingThrough(context, this, runner)) // clones itself before it waits
+          return super.executeEntitiesAndRawResults(pagingThrough(context, this, runner)) // it clones this builder before its first wait
         } finally {
           state.isPaging = false
         }
@@ -128,7 +127,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
   }
 }
 
-/** Makes the query runner for a page: TypeORM's own builder makes the query for its ids, around a marked one. */
+/** Makes the query runner for pages: TypeORM's own builder, not ours, makes the query for the ids of a page. */
 function pagingThrough(context: Context, { expressionMap }: Builder, runner: QueryRunner): QueryRunner {
   const query = (sql: string, parameters: unknown[] = [], isStructured = false) => {
     if (sql.startsWith('SELECT DISTINCT "distinctAlias".') && !context.runs.has(parameters)) {
@@ -140,7 +139,7 @@ function pagingThrough(context: Context, { expressionMap }: Builder, runner: Que
   return Object.create(runner, { query: { value: query } }) as QueryRunner
 }
 
-/** Refuses to cache a query whose parameters are not known yet: all searches would share one entry of the cache. */
+/** Refuses to cache a query with pending parameters: all such searches would share one entry of the cache. */
 function assertNotCached({ dataSource, expressionMap, getParameters }: Builder): void {
   const { cache } = dataSource.options
   const isCached =

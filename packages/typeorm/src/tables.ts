@@ -1,4 +1,4 @@
-/** The tables of a data source that have encrypted columns. Each is found by any of its entities. */
+/** The tables with encrypted columns of a data source. Each is found from any of its entities. */
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, type Row, refuseAlways, type SealedTable } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'
@@ -14,17 +14,17 @@ export function isTextual(type: unknown): boolean {
 
 export interface KnownTable {
   sealed: SealedTable
-  /** That of the entity which was passed with the model. */
+  /** The entity that was passed with the model. */
   metadata: EntityMetadata
-  /** The name in the database, in lower case. */
+  /** In the database, in lower case. */
   table: string
   /** The sealed columns in the database, in lower case. */
   sealedNames: ReadonlySet<string>
-  /** The name that the model gives a column, if it has one. */
+  /** The model's name for a column, if it has one. */
   nameOf(column: ColumnMetadata): string | undefined
-  /** The name that rows have for a column, which may be unknown to the model. */
+  /** The rows' name for a column, which may be unknown to the model. */
   nameInRow(column: ColumnMetadata): string
-  /** The column of an entity to which the model gives this name. */
+  /** The entity's column that has this name in the model. */
   columnOf(metadata: EntityMetadata, name: string): ColumnMetadata
 }
 
@@ -44,7 +44,7 @@ export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): Know
     const metadata = dataSource.getMetadata(target)
     known.set(pathOf(metadata), knowTable(metadata, createSealedTable(model)))
   }
-  // Another entity of the same table may write it too.
+  // Other entities of the same table may also write it.
   for (const metadata of dataSource.entityMetadatas) {
     const table = known.get(pathOf(metadata))
     for (const name of table?.sealed.columns ?? []) {
@@ -56,8 +56,8 @@ export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): Know
 }
 
 /**
- * Before an update, TypeORM reads a column of the entity, then of the stored row. Outside of JSON columns, it takes two
- * different objects for a change. So the second call returns the object of the first if they are equal.
+ * Before an update, TypeORM reads each column of the entity, then of the stored row. Except in JSON columns, two
+ * objects count as a change even if they are equal. So the second read returns the first object if it is equal.
  */
 function compareByValue(column: ColumnMetadata): void {
   const read = column.getEntityValue.bind(column)
@@ -71,7 +71,6 @@ function compareByValue(column: ColumnMetadata): void {
   }
 }
 
-/** Tells whether two dates, or two values of JSON, are equal. */
 function isEqual(one: unknown, other: unknown): boolean {
   if (!isObject(one) || !isObject(other)) return one === other
   if (one instanceof Date && other instanceof Date) return one.getTime() === other.getTime()
@@ -109,7 +108,7 @@ function knowTable(metadata: EntityMetadata, sealed: SealedTable): KnownTable {
   }
 }
 
-/** @throws InvalidInputError for a column that the database or TypeORM would fill or leave out by itself */
+/** @throws InvalidInputError for a column that the database or TypeORM would fill or omit by itself */
 function assertColumn(metadata: EntityMetadata, column: ColumnMetadata, role: 'sealed' | 'bound' | 'index'): void {
   const { propertyName, propertyPath } = column
   const refuse = (what: string) => refuseEntity(metadata, `has a column ${JSON.stringify(propertyPath)} ${what}`)

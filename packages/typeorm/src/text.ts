@@ -1,6 +1,6 @@
 /**
- * Builders make SQL as text. Where the adapter puts an encrypted column, its name has a mark, which is removed before
- * the query is sent. Any other mention was written by hand, and is refused.
+ * Builders make SQL as text. Where the adapter names an encrypted column, the name gets a mark, which is removed before
+ * the query is sent. A name without a mark was written by the application, and is refused.
  */
 import {
   assertStatement,
@@ -15,7 +15,7 @@ import {
 import type { Alias } from './internals.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
-/** Of the private use area: no name and no SQL text has it. */
+/** From the private use area: no name and no SQL text contains it. */
 export const MARK = '\uE000'
 
 export function withoutMarks(sql: string): string {
@@ -55,12 +55,12 @@ function hintFor({ name }: Mention): string {
 
 const BEFORE_A_TABLE = ['from', 'join', 'update', 'into', 'of', 'as', 'only']
 
-/** Tells whether the name of a table means its row, not the table or the qualifier of a column. */
+/** Tells whether a table's name stands for its row, not for the table, nor as a qualifier of a column. */
 function isRow({ qualifier, isQualifier }: Mention, before: string | undefined, { table }: KnownTable): boolean {
   return !isQualifier && qualifier === undefined && before !== table && !BEFORE_A_TABLE.includes(before ?? '')
 }
 
-/** Returns the aliases that surely mean other tables. */
+/** Returns the aliases that certainly name other tables. */
 function othersThan(
   known: KnownTable,
   tables: KnownTables,
@@ -83,7 +83,6 @@ function lowerName({ name }: Alias): string {
   return name.toLowerCase()
 }
 
-/** Checks SQL that no builder of the data source has made. */
 export function assertRaw({ all }: KnownTables, sql: string): void {
   const tables = all.map(({ table, sealedNames }) => [table, (column: string) => sealedNames.has(column)] as const)
   const hint =
@@ -91,7 +90,7 @@ export function assertRaw({ all }: KnownTables, sql: string): void {
   assertStatement(withoutMarks(sql), tables, hint)
 }
 
-/** Lists what the text of a builder can name: columns by their properties, or as in the database. */
+/** Lists what a builder's text can name: columns by property, or as in the database. */
 export function relationsOf(tables: KnownTables, aliases: readonly Alias[]): NamedRelation[] {
   return aliases.map((alias) => {
     const columns = alias.hasMetadata ? alias.metadata.columns : []

@@ -1,4 +1,3 @@
-/** The builders that write rows. */
 import {
   divideRows,
   MOST_PARAMETERS,
@@ -34,9 +33,9 @@ import {
   type Target,
 } from './writes.js'
 
-/** The values from which a builder makes its SQL, in place of those that it was given. */
+/** The sealed values from which a builder makes its SQL, in place of the given ones. */
 const sealedValues = new WeakMap<object, object>()
-/** The values of many rows, by the builder that makes its SQL from them. */
+/** The values of an update of many rows, by its builder. */
 const manyValues = new WeakMap<object, Many>()
 
 export function extendInsert(Base: Constructor<InsertBuilder>, context: Context): Constructor<InsertBuilder> {
@@ -59,7 +58,7 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
       return (sealedValues.get(this) as object[] | undefined) ?? super.getValueSets()
     }
 
-    /** Adds the columns of `bind`: TypeORM leaves out `serial` and identity columns. */
+    /** Adds the columns of `bind`: TypeORM omits `serial` and identity columns. */
     override getInsertedColumns(): ColumnMetadata[] {
       const columns = super.getInsertedColumns()
       const target = findTarget(context, this)
@@ -147,7 +146,7 @@ function findTarget(context: Context, builder: Builder): Target | undefined {
   return known && { known, metadata: (builder.expressionMap.mainAlias as Alias).metadata, prepare, ids }
 }
 
-/** Divides the rows of an insert among statements that have no more parameters than PostgreSQL takes. */
+/** Divides the rows of an insert into statements with no more parameters than PostgreSQL takes. */
 function partsOf(builder: InsertBuilder, { known }: Target): object[][] {
   if (builder.expressionMap.insertFromSelect) return [] // refused
   const isFilled = (column: ColumnMetadata) => known.nameOf(column) !== undefined || column.isDiscriminator
@@ -167,7 +166,7 @@ function withValues<T>(builder: object, values: object, run: () => T): T {
   }
 }
 
-/** @throws InvalidInputError for an insert from a select, or one that lacks columns of the model */
+/** @throws InvalidInputError for an insert from a select, or one that omits columns of the model */
 function assertWhole(builder: InsertBuilder, { known, metadata }: Target): void {
   const { insertFromSelect, insertColumns } = builder.expressionMap
   if (insertFromSelect) refuseCall('an insert from a select', 'Read the rows, and insert them.')
@@ -177,7 +176,7 @@ function assertWhole(builder: InsertBuilder, { known, metadata }: Target): void 
     refuseCall(`an insert without the column ${JSON.stringify(lacking)}`, 'Leave out the list of columns.')
 }
 
-/** Adds the indexes of encrypted columns to those that an upsert changes, and returns the encrypted ones. */
+/** Adds index columns to those that an upsert changes. Returns the encrypted columns among them. */
 function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows: readonly Row[]): string[] {
   const { onUpdate } = builder.expressionMap
   if (!onUpdate?.overwrite) return []

@@ -1,4 +1,4 @@
-/** Rows to insert and changes, in which encrypted columns have values that are sealed when the query is sent. */
+/** Rows to insert, and changes, whose encrypted columns hold values that are sealed when the query is sent. */
 import { InvalidInputError } from '@eaas/sdk'
 import {
   type IdMaker,
@@ -21,12 +21,12 @@ import { once, Pending } from './pending.js'
 import { isTextual, type KnownTable } from './tables.js'
 import { marked } from './text.js'
 
-/** Prepares a value of an entity's column for the driver. */
+/** Prepares a column's value for the driver. */
 export type Prepare = (value: unknown, column: ColumnMetadata) => unknown
 
 export type Target = { known: KnownTable; metadata: EntityMetadata; prepare: Prepare; ids: IdMaker }
 
-/** Returns the rows, unchanged except for the columns of the model, and the ids that they will get. */
+/** Returns the rows with the model's columns replaced, and the ids that they will get. */
 export function sealInserts(target: Target, entities: readonly object[]): { values: object[]; made: MadeIds } {
   const { known, metadata, prepare } = target
   const { sealed } = known
@@ -44,7 +44,7 @@ export function sealInserts(target: Target, entities: readonly object[]): { valu
       const column = known.columnOf(metadata, name)
       own.set(column.propertyName, new Pending(async (run) => prepare((await all(run))[at]?.[name], column)))
     }
-    // Not a copy, since an entity may have private fields.
+    // A proxy, not a copy: an entity may have private fields.
     return new Proxy(entity, {
       get: (from, key) => own.get(key) ?? Reflect.get(from, key, from),
       has: (from, key) => own.has(key) || Reflect.has(from, key),
@@ -53,7 +53,7 @@ export function sealInserts(target: Target, entities: readonly object[]): { valu
   return { values, made }
 }
 
-/** Returns the changes, with those of the model's columns. `bound` are the known values of the changed row. */
+/** Returns the changes with the model's columns replaced. `bound` are the known values of the changed row. */
 export function sealChanges({ known, metadata, prepare }: Target, changes: Row, bound: Row): Row {
   const { sealed } = known
   const { row, own, out } = readChanges({ known, metadata }, changes, [bound])
@@ -74,8 +74,8 @@ export function sealChanges({ known, metadata, prepare }: Target, changes: Row, 
 }
 
 /**
- * Reads the values of a change, the names of those in columns of the model, and what else is set. @throws
- * InvalidInputError if it would give one of the rows another key
+ * Reads a change: its values, which of them are in columns of the model, and what else is set.
+ * @throws InvalidInputError if it would give a row another key
  */
 export function readChanges(
   { known, metadata }: Pick<Target, 'known' | 'metadata'>,
@@ -89,7 +89,7 @@ export function readChanges(
   for (const bound of rows) sealed.assertKeepsKey(values, bound)
   const own = Object.keys(row).filter((name) => sealed.columns.includes(name))
   const out = { ...changes }
-  // A loaded entity has former values of its indexes, which TypeORM would take for changes after the field was saved.
+  // A loaded entity holds old index values. TypeORM would take them for changes once the field was saved.
   for (const name of madeColumns(known)) {
     const { propertyName, databaseName } = known.columnOf(metadata, name)
     if (out[propertyName] !== undefined) out[propertyName] = () => quoteName(databaseName)
@@ -108,7 +108,7 @@ export function refusePart(table: string, column: string): never {
   )
 }
 
-/** Reads the values of an entity. @throws InvalidInputError for SQL in place of a value of the model's columns */
+/** Reads the values of an entity. @throws InvalidInputError for SQL in a column of the model */
 export function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): Row {
   const { sealed } = known
   const made = madeColumns(known)
@@ -124,7 +124,7 @@ export function readRow(known: KnownTable, metadata: EntityMetadata, entity: obj
   return row
 }
 
-/** @throws InvalidInputError for a value in a column of `bind` that is not spelled as the database returns it */
+/** @throws InvalidInputError if a value in a column of `bind` is not spelled as the database returns it */
 function assertSpelling({ sealed, columnOf }: KnownTable, metadata: EntityMetadata, row: Row): void {
   for (const name of sealed.bind) {
     const value = row[name]
@@ -138,9 +138,9 @@ function assertSpelling({ sealed, columnOf }: KnownTable, metadata: EntityMetada
 
 export interface Many {
   target: Target
-  /** The changes; those of the model's columns are SQL. */
+  /** The changes, with SQL for the model's columns. */
   changes: Row
-  /** The columns in which each row has its own value. */
+  /** The columns whose values differ by row. */
   own: readonly string[]
   json: Pending
 }
@@ -159,7 +159,7 @@ export function sealMany(target: Target, changes: Row, rows: readonly Row[]): Ma
   return { target, changes: out, own, json }
 }
 
-/** Returns the source of the values, and the condition that finds each row again. */
+/** Returns the SQL of the values, and of the condition that finds each row again. */
 export function conditionOfMany(builder: UpdateBuilder, { target, own, json }: Many): string {
   const { sealed } = target.known
   const table = builder.getTableName(builder.getMainTableName())

@@ -25,7 +25,7 @@ interface EntriesCommand extends Trusted {
   json: boolean
 }
 
-/** An entry with the names that its key and its actor had then; null if no earlier entry states them. */
+/** An entry with the names that its key and actor had then; null if no earlier entry states them. */
 type NamedEntry = ExportedEntry & { key_name: string | null; actor_name: string | null }
 
 const PAGE_ENTRIES = 1_000
@@ -111,7 +111,7 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   return Math.max(exitCode(verdict), ahead ? cli.PART : cli.VALID)
 }
 
-// A newer server may write an action that this version does not know; the export then has it.
+// A newer server may write actions that this version does not know; the export then contains them.
 function describeUnknown(action: string): string {
   const subjectOf = (name: string) => name.split('.')[0]
   const similar = KNOWN_ACTIONS.filter((known) => subjectOf(known) === subjectOf(action))

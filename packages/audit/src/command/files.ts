@@ -1,4 +1,4 @@
-/** Reads and creates the files that a command is given; errors say what is wrong with it. `-`: a standard stream. */
+/** Reads and creates the files that a command is given, with errors that say what is wrong. `-` is a standard stream. */
 import { createReadStream } from 'node:fs'
 import { access, constants, readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
@@ -11,12 +11,12 @@ export class CommandError extends Error {
 
 const REASONS: typeof PATH_REASONS = { ...PATH_REASONS, EEXIST: 'it exists already, and is not overwritten' }
 
-/** The most that is read into memory. Only a file of checkpoints grows so long, after years. */
+/** The longest file that is read into memory. Only a file of checkpoints grows so long, after years. */
 const MOST_BYTES = 256 * 1_048_576
 
 export const STANDARD_STREAM = '-'
 
-/** What was read of a standard input: a command that names it twice gets the same text. */
+/** The text of each standard input: a command that names it twice gets the same text. */
 const texts = new WeakMap<object, Promise<string>>()
 const opened = new WeakSet<object>()
 
@@ -68,11 +68,10 @@ function refuseLong(path: string): never {
 
 export interface OpenedFile {
   chunks: AsyncIterable<Uint8Array>
-  /** the part that was read, 0 to 1; undefined if the size is unknown */
+  /** the fraction that was read, 0 to 1; undefined if the size is unknown */
   progress(): number | undefined
 }
 
-/** Checks that a file can be read, before a stream opens it. @throws CommandError */
 export async function assertFile(path: string): Promise<void> {
   try {
     await access(path, constants.R_OK)
@@ -91,7 +90,7 @@ export async function createNew(path: string, text: string): Promise<void> {
   await createNewBy(path, (sink) => sink.write(text))
 }
 
-/** Like `createNew`, but `write` writes the content, which may exceed memory, once the path is known to be good. */
+/** Like `createNew`, but `write` streams the content, which may exceed memory. The path is checked first. */
 export async function createNewBy<Made>(
   path: string,
   write: (sink: Sink) => Promise<Made>,
@@ -118,7 +117,7 @@ function toStandardOutput(chunk: string | Uint8Array): Promise<void> {
   })
 }
 
-/** Like `createNew`, for a folder with files by their names. */
+/** Like `createNew`, for a folder; the texts of its files by name. */
 export async function createNewFolder(path: string, texts: ReadonlyMap<string, string>): Promise<void> {
   await assertCreated(path, createFolder(resolve(path), texts))
 }

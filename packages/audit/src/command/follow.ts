@@ -1,4 +1,4 @@
-/** `eaas-audit follow`: delivers a tenant's entries to a SIEM as they are written, read over HTTP. */
+/** `eaas-audit follow`: reads a tenant's entries over HTTP as they are written, and delivers them to a SIEM. */
 import type { Command } from 'commander'
 import { CommandError } from './files.js'
 import { addDeliveryOptions, type DeliveryOptions, deliverFrom } from './follow/deliver.js'
@@ -36,7 +36,7 @@ export function addFollow(program: Command): void {
     })
 }
 
-/** Reads where the service is, and the API key, which is never an argument because other users can read those. */
+/** Reads the service's URL and the API key. The key is never an argument, since other users of the machine can read those. */
 function readService(
   { EAAS_URL, EAAS_API_KEY }: Readonly<Record<string, string | undefined>>,
   apiKeyFile: string | undefined,

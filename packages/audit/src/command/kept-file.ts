@@ -1,4 +1,4 @@
-/** Reads the public key, checkpoint files and witness keys that a log is verified by. */
+/** Reads the keys, checkpoint files and witness keys against which a log is verified. */
 import { type PublicKeys, readPublicKey } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
@@ -8,7 +8,7 @@ import { type Kept, listWitnessedLines, readKept } from '../verify/kept-checkpoi
 import { readGiven } from './files.js'
 
 const KEY_START = 'eaas-audit+'
-/** The line of a verdict by a key that was not given. */
+/** The line of a verdict that rests on the key in the file itself. */
 export const KEY_OF_FILE =
   'WARNING     the public key came from the file itself: give the one that you trust with --public-key'
 
@@ -21,13 +21,13 @@ export async function readKey(text: string): Promise<string> {
   return assertKey(key)
 }
 
-// A mistyped key verifies nothing, which must not look like an invalid export.
+// A mistyped key must not make a sound export look invalid.
 function assertKey(key: string): string {
   readPublicKey(key)
   return key
 }
 
-/** Says what is wrong with a witness's key, and what to give instead; undefined if nothing is wrong. */
+/** Says what is wrong with a witness's key and what to give instead; undefined if nothing is wrong. */
 export function findWitnessKeyFault(text: string): string | undefined {
   if (isKey(text, COSIGNATURE)) return undefined
   if (isKey(text, ED25519)) return `${text} is the key of a log, which a witness does not cosign with. ${GIVE_KEY}`
@@ -50,7 +50,7 @@ export async function readWitnessedNote(
   return readAs(files, (kept) => findWitnessed(listWitnessedLines(kept), { publicKey, witnesses }))
 }
 
-/** Calls `read` with the content of checkpoint files; its errors name the files. @throws CheckpointError */
+/** Calls `read` with the content of checkpoint files. Its errors then name the files. @throws CheckpointError */
 export async function readAs<T>(files: string | readonly string[], read: (kept: Kept) => T): Promise<T> {
   const kept = await readKeptFiles(files)
   try {
@@ -62,7 +62,7 @@ export async function readAs<T>(files: string | readonly string[], read: (kept: 
   }
 }
 
-/** Reads files of checkpoints as if they were one. @throws CheckpointError if one has none, CommandError */
+/** Reads checkpoint files as if they were one. @throws CheckpointError if one has no checkpoint, CommandError */
 export async function readKeptFiles(files: string | readonly string[]): Promise<Kept> {
   return readKept(await Promise.all([files].flat().map(async (name) => ({ name, text: await readGiven(name) }))))
 }

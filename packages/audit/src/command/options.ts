@@ -12,7 +12,7 @@ export const NOT_VALID = 1
 export const USAGE_ERROR = 2
 /** The exit code of a verification that could not complete, or had nothing to verify. */
 export const NOT_VERIFIED = 3
-/** Exit codes of a valid export that proves less than the command was to find out. */
+/** Exit codes of a valid export that proves less than was asked of the command. */
 export const PART = 4
 export const UNUSED = 5
 export const UNTRUSTED_KEY = 6
@@ -61,7 +61,7 @@ export function describeVariables(variables: Readonly<Record<string, string>>): 
   return `\nEnvironment:\n${lines.join('\n')}`
 }
 
-/** Refuses --witness without --checkpoint, and a mistyped key, which must not look like a log that no witness saw. */
+/** Refuses --witness without --checkpoint, and a mistyped key, which would look like a log that no witness saw. */
 export function assertWitnessable(command: Command): void {
   const { witness, checkpoint } = command.opts<{ witness?: string[]; checkpoint?: string }>()
   if (witness !== undefined && checkpoint === undefined)
@@ -72,7 +72,7 @@ export function assertWitnessable(command: Command): void {
   }
 }
 
-/** Like `assertWitnessable`, and makes it a usage error to give --checkpoint without --public-key. */
+/** Like `assertWitnessable`; also refuses --checkpoint without --public-key. */
 export function assertComparable(command: Command): void {
   assertWitnessable(command)
   const { publicKey, checkpoint } = command.opts<{ publicKey?: string; checkpoint?: string }>()
@@ -94,7 +94,7 @@ export async function withKey<Options extends { publicKey?: string | undefined }
   }
 }
 
-/** Sets the exit code that `verify` returns; until then, and if it fails, the code is that of "could not complete". */
+/** Sets the exit code that `verify` returns. Until then, and if it throws, the code means "could not complete". */
 export async function judge(verify: () => Promise<number>): Promise<void> {
   process.exitCode = NOT_VERIFIED
   process.exitCode = await verify()
@@ -106,7 +106,7 @@ export function readId(text: string): string {
   return id
 }
 
-/** Reads a time; returns it in UTC with milliseconds. */
+/** Reads a time. Returns it in UTC with milliseconds. */
 export function readTime(text: string): string {
   const time = parseRfc3339(text, 'down')
   if (time === undefined)
@@ -114,7 +114,7 @@ export function readTime(text: string): string {
   return time
 }
 
-/** Reads the key of a tree, or its name alone; returns the name (tree.md 2). */
+/** Reads the key of a tree, or only its name. Returns the name (tree.md 2). */
 function readTree(text: string): string {
   const [name = ''] = text.split('+')
   if (!/^eaas\/audit\/tree\/v1\/[0-9a-f]{32}$/.test(name))
@@ -128,7 +128,7 @@ export function readName(text: string): string {
   return text
 }
 
-/** Other names of standard output, which are not files to create. */
+/** Other names of standard output: none of them is a file to create. */
 const STANDARD_OUTPUT = [STANDARD_STREAM, '/dev/stdout', '/dev/fd/1', '/proc/self/fd/1']
 
 /** Reads the path of a file that a command creates; `-` for all names of standard output. */
@@ -143,17 +143,16 @@ export function readInputFile(text: string): string {
   return text
 }
 
-/** Reads the path of a folder, or of a file that a command keeps or reads again: a stream is neither. */
+/** Reads the path of a folder, or of a file that a command keeps or reads again: neither can be a stream. */
 export function readKeptPath(text: string): string {
   if (text === '' || text === STANDARD_STREAM)
     throw new InvalidArgumentError('Name a file or folder: a standard stream cannot be used here.')
   return text
 }
 
-/** Describes the option or argument of a file that a command creates. */
 export const NEW_FILE = 'a new file, mode 0600, - for standard output; a file that exists is left as it is'
 
-/** Makes it a usage error to write to standard output more than once. */
+/** Refuses to write to standard output twice. */
 export function assertOneOutput(command: Command, paths: readonly (string | undefined)[], { json = false } = {}): void {
   const streams = paths.filter((path) => path === STANDARD_STREAM).length
   if (streams > 1) command.error('error: standard output gets one result: name a file for the others')

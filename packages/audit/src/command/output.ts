@@ -6,13 +6,13 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value))
 }
 
-/** Prints lines of text on standard error, if standard output has the data, and otherwise on standard output. */
+/** Prints lines on standard output, or on standard error if standard output has the data. */
 export function printBeside(out: string | undefined, ...lines: readonly string[]): void {
   const stream = out === STANDARD_STREAM ? process.stderr : process.stdout
   stream.write(`${lines.map(visibleLine).join('\n')}\n`)
 }
 
-/** Prints lines of text. An array may have any number of them; arguments, no more than some ten thousand. */
+/** Prints lines of text. For more than ten thousand, pass an array: JavaScript limits the number of arguments. */
 export function print(...lines: (string | readonly string[])[]): void {
   process.stdout.write(`${lines.flat().map(visibleLine).join('\n')}\n`)
 }
@@ -28,7 +28,7 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
   )
 }
 
-/** Returns what shows the progress in one line, on a terminal only; `done` clears the line. */
+/** Shows progress in one line, on a terminal only; `done` clears it. */
 export function showProgress(what: string) {
   const { stderr } = process
   const write = (line: string) => void (stderr.isTTY && stderr.write(`\r\u001b[K${visibleLine(line)}`))

@@ -9,14 +9,14 @@ export function createProgram(name: string, { version }: { version: string }): C
     .version(version, '--version', 'print the version')
     .showHelpAfterError('Run the command with --help to see its options.')
     .configureHelp({
-      // A flag is false by default; the help does not repeat that.
+      // A flag is false by default, which the help does not say.
       optionDescription: (option) =>
         option.defaultValue === false ? option.description : Help.prototype.optionDescription(option),
     })
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : USAGE_ERROR))
 }
 
-/** Runs the program; `fail` ends it on an error. `serving`: commands that continue when output cannot be written. */
+/** Runs the program; `fail` handles an error. Commands in `serving` go on when their output cannot be written. */
 export async function runProgram(
   program: Command,
   { serving, fail }: { serving: readonly string[]; fail: (error: unknown) => void },
@@ -25,14 +25,13 @@ export async function runProgram(
   requireAfterUnknown(program)
   writeOutputWhole()
   let isLost = false
-  // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it
-  // opened.
+  // The reader of the output may stop early, as `head` does. The command still finishes and closes what it opened.
   process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
     if (code === 'EPIPE' || serving.includes(program.args[0] ?? '')) return
     if (!isLost) process.stderr.write(`${program.name()}: standard output cannot be written (${code})\n`)
     isLost = true
   })
-  // The exit code is known only now: a verdict sets it after it was printed.
+  // Only known at exit: a command sets its code after it printed the verdict.
   process.on('exit', () => {
     if (isLost) process.exitCode = withoutOutput(process.exitCode)
   })
@@ -41,7 +40,7 @@ export async function runProgram(
 }
 
 /**
- * Makes each write to standard output whole, or an error. Into a file, Node.js writes each chunk by one call and does
+ * Makes each write to standard output complete, or an error. Node.js writes a chunk to a file with one call and does
  * not check how much was written: on a nearly full disk, the rest would be missing.
  */
 function writeOutputWhole(): void {
@@ -57,7 +56,7 @@ function writeOutputWhole(): void {
   }
 }
 
-/** The exit code of a command whose output is lost: a failure keeps its code, any other verdict was never seen. */
+/** The exit code when the output is lost. A failure keeps its code; nobody saw any other verdict. */
 function withoutOutput(code: typeof process.exitCode): number {
   if (code === undefined) return FAILED
   return [FAILED, USAGE_ERROR].includes(Number(code)) ? Number(code) : NOT_VERIFIED
@@ -78,7 +77,7 @@ function refuseRepeated(command: Command): void {
 
 /** Checks required options after unknown ones: otherwise commander reports a misspelt required option as missing. */
 function requireAfterUnknown(program: Command): void {
-  // Finds all before it changes one, since commands share options.
+  // Finds all before changing one, since commands share options.
   const found = withBelow(program).map((command) => ({
     command,
     required: command.options.filter(({ mandatory }) => mandatory),

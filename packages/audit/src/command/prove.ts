@@ -1,4 +1,4 @@
-/** `eaas-audit prove` and `eaas-audit verify-proof`: entries as evidence for people who get nothing else of the log. */
+/** `eaas-audit prove` and `eaas-audit verify-proof`: entries as evidence for people who do not get the log. */
 import { counted, listTexts } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { PublicKeys } from '../formats/checkpoint.js'
@@ -20,9 +20,9 @@ type ProveCommand = { out: string; publicKey?: string; checkpoint?: string }
 
 type VerifyProofCommand = { publicKey?: string; checkpoint?: string; json: boolean }
 
-/** How many of the newest checkpoints of a file a proof is linked to. */
+/** A proof is linked to at most this many of the newest checkpoints in a file. */
 const LAST_LINKED = 16
-/** An argument that is an entry's id; a file with such a name needs ./ before it. */
+/** Arguments that are ids of entries. A file with such a name needs ./ before it. */
 const IS_ID = /^[1-9]\d{0,15}$/
 /** The file is read into memory. */
 const MOST_PROOF_BYTES = 64 * 1_048_576
@@ -98,7 +98,7 @@ async function prove(
   return verdict.trusted_key ? cli.VALID : cli.UNTRUSTED_KEY
 }
 
-/** Finds the export that has all entries, once all verified as one; if they did not, prints why, returns undefined. */
+/** Finds the export with all entries, once all exports verified as one. If they did not, prints why, and returns undefined. */
 async function findExport(
   files: readonly string[],
   ids: readonly number[],

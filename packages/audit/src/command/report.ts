@@ -1,4 +1,4 @@
-/** `eaas-audit report`: a report for auditors from an export that verifies, as one page of HTML, CSV or JSON. */
+/** `eaas-audit report`: makes a report for auditors from a valid export: one HTML page, CSV or JSON. */
 import { stat } from 'node:fs/promises'
 import { basename, resolve } from 'node:path'
 import { INSTALLATION_ID, isUuid, quoteWord, readJson } from '@eaas/protocol'
@@ -75,7 +75,7 @@ export function addReport(program: Command): void {
 }
 
 async function isStream(file: string): Promise<boolean> {
-  const found = await stat(file).catch(() => undefined) // whatever is wrong with the path is said when it is opened
+  const found = await stat(file).catch(() => undefined) // opening it will say what is wrong with the path
   return file === STANDARD_STREAM || found?.isFIFO() || found?.isCharacterDevice() || false
 }
 
@@ -103,7 +103,7 @@ async function reportFiles(
   const shown = files.map((file) => basename(file))
   const page = () => writePage(report, { files: shown })
   const tables = () => listTables(report).map((table) => [`${table.name}.csv`, writeCsv(table)] as const)
-  // One in the other, so that none is there if another cannot be written.
+  // Nested, so that if one cannot be written, none exists.
   await createAround(html, page, () =>
     createAround(
       json,
@@ -118,7 +118,7 @@ async function reportFiles(
   return verdict.valid && !report.isCovered ? Math.max(code, cli.PART) : code
 }
 
-/** Creates a file, if there is a path for it. Its path is checked before `others` runs, and it exists only if that succeeds. */
+/** Creates a file, if it has a path. Checks the path before `others` runs; the file exists only if that succeeds. */
 async function createAround(
   path: string | undefined,
   makeText: () => string,
@@ -131,7 +131,7 @@ async function createAround(
   })
 }
 
-/** The period that was asked for; what was not given is where the export begins or ends, for which it is read first. */
+/** Returns the requested period. A missing end is that of the export, which is read once more to find it. */
 async function findPeriod(files: readonly string[], { from, to }: ReportCommand): Promise<ReportPeriod> {
   if (from !== undefined && to !== undefined) return { from, to }
   let begin = ''
@@ -157,7 +157,7 @@ async function readNames(file: string): Promise<Map<string, string>> {
   return new Map(pairs)
 }
 
-/** Writes the command that makes the same report, except for where it writes it. */
+/** Writes the command that makes the same report, without the options for output. */
 function repeat(
   files: readonly string[],
   { from, to, publicKey, checkpoint = [], witness = [], tree, tenantNames }: ReportCommand,

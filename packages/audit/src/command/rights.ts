@@ -1,4 +1,4 @@
-/** `eaas-audit rights`: shows who could do what with which key at a time, from an export that verifies. */
+/** `eaas-audit rights`: shows who could do what with which key at a given time, from a valid export. */
 import { findUsefulPermissions, INSTALLATION_ID, KEY_STATUSES, listTexts, type Permission } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeAddresses, describeBudgets } from '../report/rights.js'
@@ -67,7 +67,7 @@ interface Shown {
   owner?: string | undefined
 }
 
-/** Prints the report of a log; returns the exit code. @throws CommandError if the log was signed before that time */
+/** Prints the report of a log. Returns the exit code. @throws CommandError if the log was signed before the given time */
 export function printRights(verdict: ExportVerdict, report: RightsReport, { json, keyId, owner }: Shown): number {
   const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
   if (valid && signed_at !== undefined && report.at > signed_at)
@@ -86,10 +86,10 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
   return Math.max(exitCode(verdict), valid && (report.losses.length > 0 || report.ahead) ? cli.PART : cli.VALID)
 }
 
-/** Selects one key, with the API keys that could do anything with it, as far as the entries after `after_id` say. */
+/** Selects one key, and the API keys that could use it, as far as the entries after `after_id` say. */
 function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: string, after_id: number): RightsReport {
   const found = keys.find((key) => key.key_id === key_id)
-  // If no entry names the key, a missing entry may have created it.
+  // If no entry names the key, it may have been created by one that the export does not have.
   const key = found ?? (after_id > 0 ? { key_id, folder: null, status: null, permissions: [] } : undefined)
   const isServed = report.tenant.status === 'active' || report.tenant.status === null
   return {
@@ -104,7 +104,7 @@ type UsableKey = Pick<KeyRights, 'key_id' | 'folder' | 'status' | 'permissions'>
 
 const USEFUL_IN_ANY_STATE: readonly Permission[] = KEY_STATUSES.flatMap(findUsefulPermissions)
 
-/** Whether an API key could do anything with a key. Unknown values count as allowing it. */
+/** Whether an API key could use a key at all. Unknown values count as allowing it. */
 function couldUse(apiKey: ApiKeyRights, key: UsableKey): boolean {
   if (apiKey.status !== 'active' && apiKey.status !== null) return false
   const useful: readonly string[] = key.status === null ? USEFUL_IN_ANY_STATE : key.permissions

@@ -1,4 +1,4 @@
-/** `eaas-audit verify-archive`: verifies the archives of purges in a directory, joining those of each log. */
+/** `eaas-audit verify-archive`: verifies the archives of purges in a directory, joined log by log. */
 import { createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,11 +20,11 @@ interface Archive {
   path: string
   tenant_id: string
   after_id: number
-  /** the last entry, by the signed end of the file */
+  /** the last entry, according to the signed end of the file */
   through_id: number
 }
 
-/** More than the length of the last line. */
+/** Longer than any last line. */
 const END_BYTES = 65_536
 
 export function addVerifyArchive(program: Command): void {
@@ -41,7 +41,7 @@ export function addVerifyArchive(program: Command): void {
     )
 }
 
-/** Verifies one log after another; returns the highest exit code that applies, or 1 if a log is not valid. */
+/** Verifies one log after another. Returns 1 if one is not valid, or else the highest exit code that applies. */
 async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchiveCommand): Promise<number> {
   const { archives: found, spoilt } = await listArchives(folder)
   const logs = byTenant(found)
@@ -61,7 +61,6 @@ async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchive
 
 type LogVerdict = { tenant_id: string; archives: number } & ExportVerdict
 
-/** Groups archives by log, in the order in which they end. */
 function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
   const logs = new Map<string, Archive[]>()
   for (const archive of archives.toSorted((a, b) => a.through_id - b.through_id || a.after_id - b.after_id))
@@ -71,7 +70,7 @@ function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
 
 const SPOILT = { tenant_id: '?', archives: 1, valid: false, verified_entries: 0, trusted_key: false, line: 1 }
 
-/** Lists the archives of a directory, and the verdicts on files of whose first line nothing can be read. */
+/** Lists the archives of a directory, and verdicts on the files whose first line cannot be read. */
 async function listArchives(folder: string): Promise<{ archives: Archive[]; spoilt: LogVerdict[] }> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(`${folder}: it cannot be read as a directory (${error.code})`)
@@ -99,7 +98,7 @@ async function readArchive(path: string): Promise<Archive> {
   return { path, tenant_id, after_id, through_id: (await readEnd(path, found.size)) ?? after_id }
 }
 
-/** Reads the signed id of a file's last entry; undefined if there is none, which the verification refuses. */
+/** Reads the signed id of a file's last entry. If it is undefined, verification refuses the file. */
 async function readEnd(path: string, size: number): Promise<number | undefined> {
   let last = ''
   for await (const line of splitLines(createReadStream(path, { start: Math.max(0, size - END_BYTES) }))) last = line

@@ -1,4 +1,4 @@
-/** Verifies the files that a command was given, with the checkpoints and witnesses that were given with them. */
+/** Verifies the files of a command against the checkpoints and witnesses given with them. */
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
@@ -18,9 +18,8 @@ export interface Trusted {
   publicKey?: string | undefined
   /** files with checkpoints, in any form (kept-checkpoint.ts); require a public key */
   checkpoint?: string[]
-  /** keys of witnesses that must have cosigned a checkpoint of the installation's log in these files */
+  /** keys of witnesses that must all have cosigned one checkpoint of the installation's log in these files */
   witness?: string[]
-  /** the name of the tree of the installation's log */
   tree?: string
 }
 
@@ -63,14 +62,14 @@ export async function verifyFiles(
 
 type Part = { file: string; opened: OpenedFile; hash: Hash }
 
-/** The part that was read of several files; undefined if it is unknown for one of them. */
+/** The fraction of several files that was read; undefined if one of their sizes is unknown. */
 function progressOf(opened: readonly OpenedFile[]): number | undefined {
   const parts = opened.map((file) => file.progress())
   const known = parts.filter((part) => part !== undefined)
   return known.length < parts.length ? undefined : known.reduce((sum, part) => sum + part, 0) / parts.length
 }
 
-/** Names and hashes a file; one that is not valid was not read to its end, so it is read again. */
+/** Names and hashes a file. An invalid one was not read to its end, so it is read again. */
 async function nameFile({ file, hash }: Part, isRead: boolean): Promise<VerifiedFiles['files'][number]> {
   const name = file === '-' ? 'standard input' : basename(file)
   return { name, sha256: isRead ? hash.digest('hex') : await hashOf(file) }

@@ -1,4 +1,4 @@
-/** `eaas-audit verify`: verifies an export by a public key, without server or secret. */
+/** `eaas-audit verify`: verifies an export against a public key, without a server or a secret. */
 import { listTexts } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeRollbacks } from '../verify/accepted-rollbacks.js'
@@ -37,8 +37,8 @@ async function verifyAndPrint(files: readonly string[], { json, ...trusted }: Ve
   return exitCode(verdict)
 }
 
-// A script that accepts a lower code must not overlook a higher one. Archives are usually parts, so a script may
-// accept those. A caller who gives a checkpoint expects it to be compared. Without a trusted key nothing is proven.
+// The order matters: a script that accepts a lower code must not overlook a higher one. It may accept parts, which
+// archives usually are. A given checkpoint must be compared. Without a trusted key nothing is proven.
 export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: ExportVerdict): number {
   if (!valid) return cli.NOT_VALID
   return Math.max(
@@ -109,7 +109,7 @@ function describeCompared(checkpoint: KeptStatement, verdict: Partial<ExportVerd
 const OTHER_KEY =
   'none of the keys that the export states signed it. Leave it out only if you know that it is of another installation'
 
-/** Describes what a checkpoint of the installation's log says about the anchor, and so about the tenant. */
+/** Describes where the checkpoint of the installation's log is relative to the anchor, and so to the tenant's entries. */
 function describeOrder({ id }: KeptStatement, anchor: NonNullable<ExportVerdict['anchor']>): string {
   const order = id < anchor.id ? 'that log goes on from it to the anchor' : 'that log has the anchor up to it'
   return anchor.vouched
@@ -117,7 +117,7 @@ function describeOrder({ id }: KeptStatement, anchor: NonNullable<ExportVerdict[
     : `${order}, by the word of the server alone: whoever has its keys can sign another log`
 }
 
-/** Describes what was not done to the log, as far as the file has its entries; nothing after an accepted rollback. */
+/** Says what nobody did to the log, as far as the file has its entries, but not after an accepted rollback. */
 function describeUnchanged(
   { id }: KeptStatement,
   { after_id = 0, accepted_rollbacks }: Partial<ExportVerdict>,

@@ -14,7 +14,7 @@ import * as cli from './options.js'
 import { print } from './output.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-/** How long requests under way may take to finish before their connections are closed, in milliseconds. */
+/** How long open requests may take to finish after a signal, in milliseconds. */
 const STOP_DEADLINE_MS = 5_000
 
 const FIRST_STEPS = `
@@ -57,7 +57,7 @@ export function addWitness(program: Command): void {
 
 type WitnessOptions = { create: boolean; name?: string; forget?: string }
 
-/** Removes a log from the state. @throws WitnessError if nothing of it was cosigned, or a witness is running */
+/** Removes a log from the state. @throws WitnessError if none of it was cosigned, or a witness is running */
 async function forgetLog(config: WitnessConfig, origin: string): Promise<void> {
   const { state, save, release } = await openWitness(config)
   try {

@@ -3,7 +3,7 @@ import { decodeHex, encodeHex, readJson } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { anchorLeaf, merkleRoot } from './merkle.js'
 
-/** Heads in the order of their tenants' ids. */
+/** Sorted by tenant id. */
 export type CoveredHeads = readonly { tenant_id: string; last_id: number; hash: Uint8Array }[]
 
 const metadataSchema = z.strictObject({
@@ -16,7 +16,6 @@ export function anchorRoot(heads: CoveredHeads): Uint8Array {
   return merkleRoot(heads.map(anchorLeaf))
 }
 
-/** Makes the metadata of an anchor over the heads. */
 export function anchorMetadata(heads: CoveredHeads): { root: string; tenants: number } {
   return { root: encodeHex(anchorRoot(heads)), tenants: heads.length }
 }

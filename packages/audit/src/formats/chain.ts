@@ -5,7 +5,6 @@ import { sha256 } from '../crypto.js'
 export const ENTRY_LABEL = 'eaas/audit/entry/v1'
 const GENESIS_LABEL = encodeUtf8('eaas/audit/genesis/v1')
 const HASH_LABEL = encodeUtf8('eaas/audit/hash/v1')
-/** UTF-8 bytes for one UTF-16 code unit. */
 const MOST_BYTES_A_CHARACTER = 3
 
 /** The fields of an entry (chain.md 1). */
@@ -23,7 +22,7 @@ export interface AuditEntry {
   created_at: string
 }
 
-/** An entry with its position in the chain: hash and MAC. */
+/** An entry with its hash and MAC in the chain. */
 export interface ChainedEntry extends AuditEntry {
   hash: Uint8Array
   mac: Uint8Array
@@ -56,7 +55,7 @@ export function entryHash(previous: Uint8Array, entry: AuditEntry): Uint8Array {
   return textHash(previous, entryText(entry))
 }
 
-// One block holds the input, because allocating two arrays for each entry takes as long as its hash.
+// All input is put into one block: allocating two arrays for each entry would take as long as its hash.
 const block = new Uint8Array(4_096)
 block.set(HASH_LABEL)
 const encoder = new TextEncoder()
@@ -70,7 +69,7 @@ export function textHash(previous: Uint8Array, text: string): Uint8Array {
   return sha256(block.subarray(0, at + encoder.encodeInto(text, block.subarray(at)).written))
 }
 
-/** Whether an entry is dated before the previous one and is not the entry that accepts this (chain.md 4). */
+/** Whether an entry is dated before the previous one, without being the entry that accepts this (chain.md 4). */
 export function hasTimeGoneBack(
   previous: Pick<AuditEntry, 'created_at'>,
   { action, metadata, created_at }: Pick<AuditEntry, 'action' | 'metadata' | 'created_at'>,

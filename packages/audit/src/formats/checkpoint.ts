@@ -31,7 +31,7 @@ export interface Checkpoint {
   created_at: string
 }
 
-/** Signs a statement: returns the note. */
+/** Signs a statement. Returns the note. */
 export function signCheckpoint(signingKey: SigningKey, { tenant_id, last_id, hash, created_at }: Checkpoint): string {
   return signNote(signingKey, `${ORIGIN}\n${tenant_id}\n${last_id}\n${encodeBase64(hash)}\n${created_at}\n`)
 }
@@ -68,7 +68,7 @@ export function isSignedCheckpoint(note: string, publicKeys: PublicKeys): boolea
   return unlessThrown(() => readCheckpoint(note, publicKeys), CheckpointError) !== undefined
 }
 
-/** Signs a text that ends with a line feed: returns the note (checkpoint.md 2). */
+/** Signs a text that ends with a line feed. Returns the note (checkpoint.md 2). */
 export function signNote(signingKey: SigningKey, text: string): string {
   return `${text}\n${signatureLine(keyOf(signingKey), signingKey.sign(encodeUtf8(text)))}`
 }

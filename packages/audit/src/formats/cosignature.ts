@@ -1,4 +1,4 @@
-/** Cosignatures of witnesses over the trees of logs, and the request for one, see cosignature.md 1 to 3 and 6. Pure. */
+/** Witness cosignatures over the trees of logs, and requests for them, see cosignature.md 1 to 3 and 6. Pure. */
 import { concatBytes, decodeUtf8, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
 import {
@@ -39,7 +39,7 @@ export function readWitnessKey(text: string): NoteKey {
   return readNoteKey(text, COSIGNATURE)
 }
 
-/** Cosigns the text of a note: returns the line. */
+/** Cosigns the text of a note. Returns the signature line. */
 export function cosign(
   { key, signingKey }: { key: NoteKey; signingKey: SigningKey },
   text: string,
@@ -50,7 +50,7 @@ export function cosign(
   return signatureLine(key, concatBytes(time, signingKey.sign(messageOf(text, seconds))))
 }
 
-/** When a witness cosigned, in seconds since 1970; undefined if it did not. @throws CheckpointError if that is wrong */
+/** When a witness cosigned, in seconds since 1970; undefined if it did not. @throws CheckpointError if its signature is wrong */
 export function readCosignature(signatures: readonly NoteSignature[], key: NoteKey, text: string): number | undefined {
   const timed = findSignature(signatures, key)
   if (!timed) return undefined
@@ -67,14 +67,13 @@ function messageOf(text: string, seconds: number): Uint8Array {
 }
 
 export interface AddCheckpoint {
-  /** size of the tree that the proof starts from; 0: none */
+  /** the size of the tree from which the proof starts, or 0 for none */
   old: number
   /** the consistency proof from the old tree to that of the note */
   proof: Uint8Array[]
   note: string
 }
 
-/** Writes a request. */
 export function writeAddCheckpoint({ old, proof, note }: AddCheckpoint): string {
   return `old ${old}\n${proof.map((hash) => `${encodeBase64(hash)}\n`).join('')}\n${note}`
 }

@@ -9,9 +9,9 @@ export interface ExportHeader {
   tenant_id: string
   after_id: number
   after_hash: Uint8Array
-  /** the statements that lead from the first key that signed the log to that of this export (key-change.md 4) */
+  /** statements that lead from the first key that signed the log to the export's (key-change.md 4) */
   key_changes: readonly string[]
-  /** the statement of the installation's keys (key-change.md 7), if the file has an anchor or is of its own log */
+  /** the statement of the installation's keys (key-change.md 7), if the file has an anchor or is the installation's own log */
   installation?: string | undefined
 }
 
@@ -28,33 +28,31 @@ export interface ExportAnchor {
   signed: string
 }
 
-/** Shows that the tree of the installation's log holds the anchor and the entries of kept checkpoints (export.md 9). */
+/** Shows that the tree of the installation's log contains the anchor and the entries of kept checkpoints (export.md 9). */
 export interface ExportLinks {
   /** the note that states the tree (tree.md 3) */
   tree: string
-  /** that the tree holds the anchor */
+  /** shows that the tree contains the anchor */
   proof: readonly Uint8Array[]
-  /** in the order of their ids */
+  /** sorted by id */
   entries: readonly LinkedEntry[]
 }
 
-/** An entry of the installation's log, and the proof that the tree holds it. */
+/** An entry of the installation's log, and the proof that the tree contains it. */
 export type LinkedEntry = { id: number; hash: Uint8Array; proof: readonly Uint8Array[] }
 
-/** The last line of an export (export.md 4): a checkpoint, or a statement that the log goes on after the last entry. */
+/** An export's last line (export.md 4): a checkpoint, or a statement that the log continues after the last entry. */
 export type ExportTrailer = {
   public_key: string
   /** the note of the tree over the entries of the export (proof.md 2) */
   tree?: string | undefined
 } & ({ checkpoint: string } | { stretch: string })
 
-/** Writes the first line, with its line feed. */
 export function headerLine({ tenant_id, after_id, after_hash, key_changes, installation }: ExportHeader): string {
   const header = { format: EXPORT_FORMAT, tenant_id, after_id, after_hash: hex(after_hash) }
   return `${JSON.stringify({ ...header, ...(key_changes.length > 0 && { key_changes }), installation })}\n`
 }
 
-/** Writes the line of an entry, with its line feed. */
 export function entryLine(entry: Omit<ChainedEntry, 'mac'>): string {
   return `${writeEntry(entry)}\n`
 }
@@ -66,7 +64,6 @@ export function writeEntry(entry: Omit<ChainedEntry, 'mac'>): string {
   return JSON.stringify(line satisfies Omit<AuditEntry, 'tenant_id'> & { hash: string })
 }
 
-/** Writes the line of an anchor, with its line feed. */
 export function anchorLine({ anchor, after_hash, last_id, hash, index, proof, signed }: ExportAnchor): string {
   const rest = { after_hash: hex(after_hash), last_id, hash: hex(hash), index, proof: proof.map(hex), signed }
   return `{"anchor":${writeEntry(anchor)},${JSON.stringify(rest).slice(1)}\n`

@@ -1,4 +1,4 @@
-/** Signed statements about the keys that sign for an installation, one after another, see key-change.md. Pure. */
+/** Signed statements about the keys that sign for an installation over time, see key-change.md. Pure. */
 import { encodeUtf8 } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
 import { unlessThrown } from '../unless-thrown.js'
@@ -9,7 +9,7 @@ const ORIGIN = 'eaas/audit/key-change/v1'
 const STATEMENT = new RegExp(
   `^${ORIGIN}\\n([^\\n]+)\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n$`,
 )
-/** One by the earlier key and one by the new key. */
+/** The old key's and the new key's. */
 const SIGNATURES = 2
 const INSTALLATION_ORIGIN = 'eaas/audit/installation/v1'
 const MOST_KEYS = 10_000
@@ -17,7 +17,7 @@ const MOST_KEYS = 10_000
 /** A statement: both keys in their written form (checkpoint.md 3), and its time: RFC 3339, UTC, milliseconds. */
 export type KeyChange = { from: string; to: string; created_at: string }
 
-/** Signs with both keys that `to` signs from now on: returns the note. */
+/** Signs, with both keys, that `to` signs from now on. Returns the note. */
 export function signKeyChange(from: SigningKey, to: SigningKey, created_at: string): string {
   const [before, after] = [encodePublicKey(from), encodePublicKey(to)]
   const text = `${ORIGIN}\n${before}\n${after}\n${created_at}\n`
@@ -67,12 +67,12 @@ export function listKeys(changes: readonly KeyChange[]): string[] {
   return [...changes.slice(0, 1).map(({ from }) => from), ...changes.map(({ to }) => to)]
 }
 
-/** Signs the public keys of an installation, oldest first, of which the last is the signer's: returns the note. */
+/** Signs the public keys of an installation, oldest first; the last one is the signer's. Returns the note. */
 export function signInstallation(signingKey: SigningKey, publicKeys: readonly string[]): string {
   return signNote(signingKey, installationText(publicKeys))
 }
 
-/** Reads the keys of an installation, oldest first, which the last one signed. @throws CheckpointError (key-change.md 7) */
+/** Reads the keys of an installation, oldest first; the last one signed. @throws CheckpointError (key-change.md 7) */
 export function readInstallation(note: string): string[] {
   const [text = ''] = note.split('\n\n', 1)
   const publicKeys = text.split('\n').slice(1)

@@ -9,7 +9,7 @@ const HASH_BYTES = 32
 const LEAST_ROOM = 32 * HASH_BYTES
 const ANCHOR_LEAF_LABEL = 'eaas/audit/anchor-leaf/v1'
 
-/** The claim that a tree of `size` leaves with this root holds the leaf at the index. */
+/** The claim that a tree of `size` leaves with this root has this leaf at the index. */
 export interface Inclusion {
   root: Uint8Array
   size: number
@@ -19,7 +19,7 @@ export interface Inclusion {
   proof: readonly Uint8Array[]
 }
 
-/** The claim that the first `oldSize` leaves of the new tree are those of the old one. */
+/** The claim that the new tree begins with the `oldSize` leaves of the old one. */
 export interface Consistency {
   oldRoot: Uint8Array
   oldSize: number
@@ -28,19 +28,19 @@ export interface Consistency {
   proof: readonly Uint8Array[]
 }
 
-/** Leaves whose complete subtrees are all hashed, so a root or a proof takes only a few more hashes. */
+/** Leaves with the hashes of all complete subtrees, so that a root or a proof takes only a few more hashes. */
 export interface HashedLeaves {
   readonly length: number
-  /** the hash of the complete subtree over 2^level leaves at this index of its level; undefined if there is none */
+  /** the hash of the complete subtree over 2^level leaves at this index of its level, if there is one */
   node(level: number, index: number): Uint8Array | undefined
 }
 
 export type Leaves = readonly Uint8Array[] | HashedLeaves
 
-/** A list of leaves that grows. Each complete subtree is hashed once, and takes 32 bytes. */
+/** A growing list of leaves. Each complete subtree is hashed once, and takes 32 bytes. */
 export class GrowingLeaves {
   #length = 0
-  /** by level, the hashes one after another, with room for more */
+  /** by level: the hashes one after another, and spare room */
   readonly #levels: Uint8Array[] = []
 
   get length(): number {
@@ -58,7 +58,7 @@ export class GrowingLeaves {
     }
   }
 
-  /** Returns the leaves added so far; later ones do not appear in it. */
+  /** Returns the leaves so far. Leaves added later do not appear in it. */
   now(): HashedLeaves {
     const length = this.#length
     return {
@@ -86,7 +86,7 @@ export class GrowingLeaves {
   }
 }
 
-/** The root over leaves that are added one by one; its memory grows with the logarithm of their number. */
+/** The root over leaves that are added one by one. Its memory grows with the logarithm of their number. */
 export class RunningRoot {
   #length = 0
   /** the roots of complete subtrees of falling sizes: one for each bit of the length */
@@ -115,7 +115,7 @@ export function merkleRoot(leaves: Leaves): Uint8Array {
   return rootOf(leaves, 0, leaves.length)
 }
 
-/** Proves that the leaves hold the one at the index (merkle.md 2). Hashes all leaves. @throws RangeError if not */
+/** Proves that the leaf at the index is one of the leaves (merkle.md 2). Hashes all leaves. @throws RangeError if not */
 export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
   if (!isCount(index) || index >= leaves.length)
     throw new RangeError(`index must be an integer from 0 to ${leaves.length - 1}, got ${index}`)
@@ -130,7 +130,7 @@ export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
   return proof.reverse()
 }
 
-/** Proves that the leaves begin with the first `oldSize` (merkle.md 3). Hashes all. @throws RangeError if fewer */
+/** Proves that the leaves begin with the first `oldSize` (merkle.md 3). Hashes all. @throws RangeError if there are fewer */
 export function consistencyProof(leaves: Leaves, oldSize: number): Uint8Array[] {
   if (!isCount(oldSize) || oldSize > leaves.length)
     throw new RangeError(`the old size must be an integer from 0 to ${leaves.length}, got ${oldSize}`)
@@ -143,7 +143,7 @@ export function consistencyProof(leaves: Leaves, oldSize: number): Uint8Array[] 
     if (oldSize <= split) to = split
     else from = split
   }
-  // The verifier knows the subtree where the old tree ends only if it is the whole old tree.
+  // The verifier knows the subtree that ends the old tree only if it is the whole old tree.
   if (from > 0) proof.push(rootOf(leaves, from, to))
   return proof.reverse()
 }
@@ -169,8 +169,8 @@ export function verifyInclusion({ root, size, index, leaf, proof }: Inclusion): 
 }
 
 /**
- * Lists the nodes of an inclusion proof that are left of the leaf. In the tree that ends with this leaf they are the
- * whole proof, so a larger tree continues that tree if these nodes are the same.
+ * Lists the nodes of an inclusion proof that lie left of the leaf. They are the whole proof in the tree that ends with
+ * this leaf, so a larger tree with the same nodes continues that tree.
  */
 export function leftNodes({ size, index, proof }: Pick<Inclusion, 'size' | 'index' | 'proof'>): Uint8Array[] {
   const left: Uint8Array[] = []

@@ -15,11 +15,11 @@ const STATEMENT = new RegExp(
 )
 const HASH_BYTES = 32
 
-/** What is signed of the entries after `after_id` through `last_id` (proof.md 2). Time: RFC 3339, UTC, milliseconds. */
+/** What is signed about the entries after `after_id` through `last_id` (proof.md 2). Time: RFC 3339, UTC, milliseconds. */
 export type EntryTree = { tenant_id: string; after_id: number; last_id: number; root: Uint8Array; created_at: string }
 
 export interface ProvenEntry {
-  /** `h` of the entry before it */
+  /** `h` of the previous entry */
   before: Uint8Array
   entry: AuditEntry & { hash: Uint8Array }
   proof: readonly Uint8Array[]
@@ -29,14 +29,14 @@ export interface ProvenEntry {
 export interface Proof {
   statement: string
   public_key: string
-  /** the statements that lead from the installation's first signing key to `public_key` */
+  /** statements that lead from the installation's first signing key to `public_key` */
   key_changes: readonly string[]
-  /** in the order of their ids */
+  /** sorted by id */
   entries: readonly ProvenEntry[]
   links: readonly LinkedEntry[]
 }
 
-/** Signs a tree: returns the note. */
+/** Signs a tree. Returns the note. */
 export function signEntryTree(signingKey: SigningKey, tree: EntryTree): string {
   const { tenant_id, after_id, last_id, root, created_at } = tree
   const lines = [ENTRIES_ORIGIN, tenant_id, after_id, last_id, encodeBase64(root), created_at]

@@ -4,11 +4,11 @@ import { equalBytes, sha256, verifySignature } from '../crypto.js'
 
 /** The type of a plain Ed25519 signature. */
 export const ED25519 = 0x01
-/** The type of a witness's Ed25519 cosignature with a time (c2sp.org/tlog-cosignature). */
+/** The type of a witness's cosignature: Ed25519 with a time (c2sp.org/tlog-cosignature). */
 export const COSIGNATURE = 0x04
 const KEY_ID_BYTES = 4
 const PUBLIC_KEY_BYTES = 32
-/** A name has no Unicode space, which includes U+0085 that `\s` leaves out, and no plus. */
+/** A name has no plus and no Unicode space, including U+0085, which `\s` does not match. */
 const NAME = '[^\\s\\u0085+]+'
 const SIGNATURE_LINE = new RegExp(`^\\u2014 (${NAME}) ([A-Za-z0-9+/]+={0,2})$`, 'u')
 const KEY_NAME = new RegExp(`^${NAME}$`, 'u')
@@ -27,7 +27,7 @@ export class OtherSignerError extends CheckpointError {
 export interface NoteKey {
   name: string
   type: number
-  /** 4 bytes: which key of this name */
+  /** 4 bytes that tell keys of one name apart */
   id: Uint8Array
   /** 32 bytes of Ed25519 */
   key: Uint8Array
@@ -68,7 +68,6 @@ export function readNoteKey(text: string, type: number): NoteKey {
   throw new CheckpointError(`this is not a public key of this type: it must be ${form}, and the digits must be its id`)
 }
 
-/** Writes the line of a signature, with its line feed. */
 export function signatureLine({ name, id }: Pick<NoteKey, 'name' | 'id'>, signature: Uint8Array): string {
   return `\u2014 ${name} ${encodeBase64(concatBytes(id, signature))}\n`
 }
@@ -81,7 +80,7 @@ export function splitNote(note: string): SignedNote {
   return { text: note.slice(0, end), signatures: readSignatures(note.slice(end + 1)) }
 }
 
-/** Reads lines of signatures, each ended by a line feed. @throws CheckpointError if none, or one is malformed */
+/** Reads signature lines, each with its line feed. @throws CheckpointError if there is none, or one is malformed */
 export function readSignatures(lines: string): NoteSignature[] {
   if (!lines.endsWith('\n')) throw new CheckpointError('the last line of the signatures is not ended')
   return lines
@@ -95,7 +94,7 @@ export function readSignatures(lines: string): NoteSignature[] {
     })
 }
 
-/** Finds the first signature with both the name and the id of a key; one of the two is not enough. */
+/** Finds the first signature with both the name and the id of a key: one of the two would not be enough. */
 export function findSignature(signatures: readonly NoteSignature[], { name, id }: NoteKey): Uint8Array | undefined {
   return signatures.find((one) => one.name === name && equalBytes(one.id, id))?.signature
 }
@@ -105,7 +104,7 @@ export function isSignedBy({ key }: Pick<NoteKey, 'key'>, bytes: Uint8Array, sig
   return verifySignature(key, bytes, signature)
 }
 
-/** Decodes canonical base64; undefined if the text is not that, or does not decode to `length` bytes. */
+/** Decodes base64; undefined if the text is not canonical, or does not decode to `length` bytes. */
 export function findBase64(text: string, length?: number): Uint8Array | undefined {
   try {
     const bytes = decodeBase64(text)

@@ -11,7 +11,7 @@ const STATEMENT = new RegExp(
     '(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n$',
 )
 
-/** What the note states: where the stretch ends, and where the log ended when it was signed. */
+/** What the note states: where the stretch ends, and where the log ended at the time of signing. */
 export interface Stretch {
   tenant_id: string
   last_id: number
@@ -23,7 +23,7 @@ export interface Stretch {
   created_at: string
 }
 
-/** Signs a statement: returns the note. */
+/** Signs a statement. Returns the note. */
 export function signStretch(signingKey: SigningKey, stretch: Stretch): string {
   const { tenant_id, last_id, hash, head_id, head_hash, created_at } = stretch
   const lines = [STRETCH_ORIGIN, tenant_id, last_id, encodeBase64(hash), head_id, encodeBase64(head_hash), created_at]

@@ -38,14 +38,14 @@ export function readTreeKeys(publicKeys: PublicKeys): NoteKey[] {
   return [first, ...later].map((publicKey) => readTreeKey(publicKey, first))
 }
 
-/** Signs the tree over the hashes of all entries: returns the note. `first` is the installation's first public key. */
+/** Signs the tree over the hashes of all entries. Returns the note. `first` is the installation's first public key. */
 export function signTree(signingKey: SigningKey, hashes: Leaves, first = encodePublicKey(signingKey)): string {
   const key = treeKeyOf(signingKey.publicKey, readPublicKey(first).key)
   const text = `${key.name}\n${hashes.length}\n${encodeBase64(merkleRoot(hashes))}\n`
   return `${text}\n${signatureLine(key, signingKey.sign(encodeUtf8(text)))}`
 }
 
-/** Reads a note that one of the keys signed; the keys share one name. @throws CheckpointError (tree.md 4) */
+/** Reads a note that one of the keys signed; they share one name. @throws CheckpointError (tree.md 4) */
 export function readTree(note: string, keys: readonly NoteKey[]): SignedTree {
   const { text, signatures } = splitNote(note)
   assertSigned({ text, signatures }, keys)
@@ -55,7 +55,7 @@ export function readTree(note: string, keys: readonly NoteKey[]): SignedTree {
   return { origin, size, root, text, signatures }
 }
 
-/** Checks that one of a log's keys signed. @throws CheckpointError if none did, or if any signature by them is wrong */
+/** Checks that one of a log's keys signed. @throws CheckpointError if none did, or a signature by any of them is wrong */
 export function assertSigned({ text, signatures }: SignedNote, keys: readonly NoteKey[]): void {
   const signed = keys.flatMap((key) => {
     const signature = findSignature(signatures, key)

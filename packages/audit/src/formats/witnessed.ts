@@ -1,4 +1,4 @@
-/** Checks that witnesses saw the log of a checkpoint, by the tree beside it, see tree.md 5. Pure. */
+/** Checks, with the tree next to a checkpoint, that witnesses saw the checkpoint's log, see tree.md 5. Pure. */
 import { encodeBase64, encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { unlessThrown } from '../unless-thrown.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from './checkpoint.js'
@@ -11,30 +11,29 @@ import { readTree, readTreeKeys } from './tree.js'
 export interface KeptTree {
   /** the note, with the cosignature lines of the witnesses */
   checkpoint: string
-  /** the Merkle proof that the hash of the line's checkpoint is the last leaf: hashes in base64 */
+  /** the Merkle proof that the line's checkpoint is the last leaf: hashes in base64 */
   proof: string[]
 }
 
-/** The members of a checkpoint file's line that concern witnesses; `tree` is still unchecked. */
+/** The members of a checkpoint file's line that concern witnesses; `tree` is unchecked. */
 export type WitnessedLine = { checkpoint: string; tree: unknown }
 
 /** A checkpoint that every required witness cosigned. */
 export interface Witnessed extends Checkpoint {
   note: string
-  /** when the oldest of the cosignatures was made, in seconds since 1970 */
+  /** the time of the oldest cosignature, in seconds since 1970 */
   seconds: number
   /** the Merkle proof that the cosigned tree ends with the checkpoint */
   proof: Uint8Array[]
 }
 
-/** Makes the member `tree` of the line whose checkpoint states the last of these hashes. */
+/** Makes the member `tree` of the line whose checkpoint states the last hash. */
 export function keepTree(note: string, hashes: Leaves): KeptTree {
   return { checkpoint: note, proof: inclusionProof(hashes, hashes.length - 1).map(encodeBase64) }
 }
 
 /**
- * Reads the checkpoint of a line that each of the witnesses cosigned; returns it with the time of the oldest
- * cosignature, in seconds since 1970.
+ * Reads a line's checkpoint that each of the witnesses cosigned, with the time of the oldest cosignature.
  * @throws CheckpointError if the key did not sign checkpoint and tree, the tree does not end with the checkpoint, or a
  * witness did not cosign it
  */
@@ -59,10 +58,9 @@ export function readWitnessed(
 }
 
 /**
- * Finds the first line that every witness cosigned, or the first of them that `prefer` accepts if there is one. The
- * newest lines come first.
- * @throws CheckpointError if there is none. The message names the required witnesses that no line names and those that
- * lines do name; if no required witness is missing, it says what is wrong with the newest line
+ * Finds the first line that every witness cosigned, preferring those that `prefer` accepts. Lines come newest first.
+ * @throws CheckpointError if there is none. It names the required witnesses that no line names, and those that lines do
+ * name; if all required ones are named, it says what is wrong with the newest line
  */
 export function findWitnessed(
   lines: readonly WitnessedLine[],
@@ -88,8 +86,7 @@ export function findWitnessed(
   throw notCosigned(lines, trusted.witnesses) ?? fault
 }
 
-// The key may be another witness's, the file may be older than the witness, or the witness refused the log:
-// the file cannot tell which.
+// The file cannot tell why: the key is another witness's, the file is older than the witness, or the witness refused.
 function notCosigned(lines: readonly WitnessedLine[], witnesses: readonly NoteKey[]): CheckpointError | undefined {
   const named = new Set(lines.flatMap(listCosigners))
   const silent = witnesses.map(shortName).filter((name) => !named.has(name))
@@ -100,10 +97,10 @@ function notCosigned(lines: readonly WitnessedLine[], witnesses: readonly NoteKe
   )
 }
 
-/** Lists the short names of the witnesses whose cosignatures the line has, unverified; none if it has no tree. */
+/** Lists the short names of the witnesses with a cosignature, unverified, in a line; none without a tree. */
 export function listCosigners({ tree }: WitnessedLine): string[] {
   const { signatures = [] } = unlessThrown(() => splitNote(readMember(tree).checkpoint), CheckpointError) ?? {}
-  // A cosignature is longer than the log's own signature, by its time.
+  // A cosignature contains a time, and so is longer than the log's own signature.
   return signatures.filter(({ signature }) => signature.length === COSIGNATURE_BYTES).map(shortName)
 }
 

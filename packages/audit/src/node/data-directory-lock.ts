@@ -1,15 +1,15 @@
-// Keeps a data directory to one process: PGlite lets two open the same one, and loses rows without an error.
+// Keeps a data directory to one process: two PGlite processes can open the same one, and lose rows without an error.
 //
-// The holder of the lock listens on its own unix socket in the directory, and a lock file names that socket. The
-// kernel closes the socket with the process, so a holder lives exactly if its socket answers. A pid proves nothing:
-// it may be recycled, and in two containers both are 1. The lock file records it for people.
+// The holder of the lock listens on its own unix socket in the directory, and a lock file names that socket. The kernel
+// closes the socket with the process, so the holder is alive exactly if its socket answers. A pid would prove nothing:
+// it may be reused, and in two containers both are 1. The lock file records it for people.
 //
 // Lock files are numbered (`server.lock.7`). The holder is the highest number, if its socket answers. A process takes
 // over from a dead holder n by creating n + 1, which `link` grants to only one process. The highest file is never
-// deleted, not even on release: if a number were used twice, a process that slept since it saw n die could win n + 1
-// a second time.
+// deleted, not even on release: if a number were used twice, a process that slept since it saw n die could win n + 1 a
+// second time.
 //
-// Any user who can write the directory can take the lock from its holder, which therefore checks it repeatedly
+// Any user who can write to the directory can take the lock from its holder, so the holder checks it repeatedly
 // (`assertHeld`). The next process notices that the holder's database still answers (database.ts).
 //
 // The directory must be on a file system of this host (a unix socket does not answer across NFS).
@@ -43,7 +43,7 @@ export interface LockHolder {
   started_at: string
   /** File name of the socket that answers as long as the holder lives. */
   socket: string
-  /** Whether its commits reach the disk; undefined until the holder knows, or if its version does not write it. */
+  /** Whether commits reach the disk; undefined until the holder knows, or if its version does not record it. */
   durability?: 'fsync' | 'none' | undefined
 }
 
@@ -57,11 +57,10 @@ const Holder: z.ZodMiniType<LockHolder> = z.object({
 
 /** A lock held by this process; the kernel releases it however the process ends. */
 export interface DataDirectoryLock {
-  /** Writes into the lock file whether commits reach the disk, for commands that run alongside this process. */
+  /** Records in the lock file whether commits reach the disk, for commands that run alongside this process. */
   writeDurability(durability: 'fsync' | 'none'): void
   /** Checks that the path leads to the locked directory, and that its lock is unchanged. @throws LockLostError */
   assertHeld(): void
-  /** May be called again. */
   release(): Promise<void>
 }
 
@@ -93,7 +92,7 @@ export class LockLostError extends Error {
   }
 }
 
-/** Locks an existing directory, also from a dead holder. @throws DataDirectoryInUseError if one lives, even this one */
+/** Locks an existing directory, if need be from a dead holder. @throws DataDirectoryInUseError if a holder lives, even this process */
 export async function lockDataDirectory(directory: string): Promise<DataDirectoryLock> {
   const token = randomBytes(8).toString('hex')
   const holder: LockHolder = {
@@ -102,7 +101,7 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
     started_at: new Date().toISOString(),
     socket: `alive-${token}.sock`,
   }
-  // The socket answers before the lock file names it, so a holder never looks dead.
+  // The socket listens before a lock file names it, so that a holder never looks dead.
   const alive = await listen(shortSocketPath(directory, holder.socket))
   const draft = join(directory, `lock-draft-${token}`)
   let number: number
@@ -117,7 +116,7 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
     rmSync(draft, { force: true })
   }
   let written = holder
-  // Held open, because the system does not reuse the inode number of an open file or directory, or of a bound socket.
+  // Kept open, because the system does not reuse the inode number of an open file or directory, or of a bound socket.
   const opened = openSync(directory, 'r')
   const locked = {
     directory: fstatSync(opened, { bigint: true }),
@@ -128,7 +127,7 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
     writeDurability(durability) {
       written = { ...holder, durability }
       writeDraft(draft, written)
-      renameSync(draft, lockFile(directory, number)) // it is ours: others change it only once our socket is dead
+      renameSync(draft, lockFile(directory, number)) // safe: others change our file only once our socket is dead
     },
     assertHeld() {
       const change = findChange(directory, number, { ...locked, written })
@@ -143,7 +142,7 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
   }
 }
 
-/** Describes for the operator how a lock was changed; undefined if it is as its holder left it. */
+/** Describes for the operator how a lock was changed; undefined if it is unchanged. */
 function findChange(
   directory: string,
   number: number,
@@ -184,12 +183,12 @@ export async function findLockHolder(directory: string): Promise<LockHolder | un
   if (number === 0) return undefined
 
   const holder = readHolder(directory, number)
-  // Another process took over and cleaned up between the two reads.
+  // Between the two reads, another process took over and cleaned up.
   if (!holder) return findLockHolder(directory)
   return (await answers(shortSocketPath(directory, holder.socket))) ? holder : undefined
 }
 
-/** Whether a process listens on a unix socket: false only if certainly not. In doubt the directory is in use. */
+/** Whether a process listens on a unix socket. In doubt true, so that the directory counts as in use. */
 export function answers(socketPath: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => {
@@ -198,7 +197,7 @@ export function answers(socketPath: string): Promise<boolean> {
     })
     socket.on('error', ({ code, message }: NodeJS.ErrnoException) => {
       if (code === 'ECONNREFUSED' || code === 'ENOENT') return resolve(false)
-      // A holder that is stopped (SIGSTOP) and has a full backlog.
+      // A holder that is stopped (SIGSTOP), with a full backlog.
       if (code === 'EAGAIN' || code === 'ETIMEDOUT') return resolve(true)
       if (code === 'EACCES' || code === 'EPERM') return reject(new ForeignServerError(socketPath, code))
       reject(new Error(`Cannot tell whether a server is running: ${socketPath} gives ${code ?? message}.`))
@@ -206,7 +205,7 @@ export function answers(socketPath: string): Promise<boolean> {
   })
 }
 
-/** Creates the next lock file once the holder of the highest is dead, and returns its number. */
+/** Creates the next lock file once the holder of the highest is dead. Returns its number. */
 async function claim(directory: string, draft: string): Promise<number> {
   for (;;) {
     const highest = highestLock(directory)
@@ -217,16 +216,15 @@ async function claim(directory: string, draft: string): Promise<number> {
     }
     const mine = highest + 1
     if (!linkIfAbsent(draft, lockFile(directory, mine))) continue
-    // `highest` may be out of date: a later holder may have deleted the number that we just created.
+    // `highest` may be stale: a later holder may have deleted the number that we just created.
     if (highestLock(directory) === mine) return mine
     rmSync(lockFile(directory, mine), { force: true })
   }
 }
 
 /**
- * Removes what dead holders left. A lower number may for a moment belong to a rival that has not noticed yet that it
- * lost. Its socket answers and is kept, since the rival might claim again. A socket that no lock file names yet is kept
- * too.
+ * Removes what dead holders left. A lower number may belong to a rival that has not yet noticed that it lost: its
+ * socket answers and is kept, since the rival might claim again. A socket that no lock file names yet is also kept.
  */
 async function removeLeftovers(directory: string, mine: number): Promise<void> {
   for (const number of lockNumbers(directory)) {
@@ -238,7 +236,7 @@ async function removeLeftovers(directory: string, mine: number): Promise<void> {
   }
 }
 
-// Flushed before it becomes a lock file: a lock file that a power cut left empty could not be judged.
+// Flushed before it becomes a lock file: nobody could tell whether a lock file left empty by a power cut is held.
 function writeDraft(draft: string, holder: LockHolder): void {
   writeFileSync(draft, textOf(holder), { mode: 0o600, flag: 'wx', flush: true })
 }

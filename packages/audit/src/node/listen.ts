@@ -1,4 +1,4 @@
-/** Addresses: listens on the configured one, or says what to do, tells which are on this machine, and shortens the path of a socket. */
+/** Listens on a configured address, or says what to do; recognises local addresses; shortens the path of a socket. */
 import { mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ export async function listenOn(
   })
 }
 
-/** Adds to an error of listening what to do about it; returns the error itself if that is unknown. */
+/** Adds to a listening error what to do about it; returns the error itself if that is unknown. */
 export function explainListening(
   error: unknown,
   { host, port }: Address,
@@ -45,18 +45,18 @@ export function explainListening(
 
 const LOOPBACK = ['127.0.0.1', '[::1]', 'localhost']
 
-/** Whether the server of a URL with this host name is on this machine, so that no one in between can read requests. */
+/** Whether a URL's host is this machine, so that nobody in between can read requests. */
 export function isLoopback(hostname: string): boolean {
   return LOOPBACK.includes(hostname)
 }
 
-/** `sun_path` is 104 bytes on macOS and the BSDs, 108 on Linux (unix(7)), with the closing NUL. */
+/** `sun_path` takes 104 bytes on macOS and the BSDs, 108 on Linux (unix(7)), including the final NUL. */
 const MAX_SOCKET_PATH_BYTES = 103
 
 const shortNames = new Map<string, string>()
 
 /**
- * Returns a path of at most 103 bytes to `directory/name`. If the plain path is too long, the result leads through a
+ * Returns a path of at most 103 bytes to `directory/name`. If the plain path is longer, the result leads through a
  * symlink in a directory of this process (mode 0700, removed at exit) under the temporary directory. The socket itself
  * stays with the data, where other processes and containers find it.
  * @throws Error when the temporary directory's own path is too long.

@@ -1,9 +1,9 @@
-/** Logs as JSON lines on standard error, as the server does. Standard output is for people. */
+/** Logs JSON lines on standard error, as the server does; standard output is for people. */
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** Pino's numbers of the levels. */
+/** Pino's numbers for the levels. */
 const NUMBERS = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60, silent: 100 } as const satisfies Record<
   LogLevel,
   number
@@ -30,9 +30,8 @@ export function writeOrDrop(line: string): void {
 }
 
 /**
- * Makes the process survive a log or standard output that cannot be written, without waiting for it: the output is
- * dropped. By default Node blocks on a full pipe, and reports a full disk by an `error` event, which ends the process
- * if it has no listener.
+ * Lets the process survive a log or standard output that cannot be written: output is then dropped, without waiting. By
+ * default Node blocks on a full pipe, and ends the process by an `error` event on a full disk.
  */
 export function outliveOutput(): void {
   for (const stream of [process.stdout, process.stderr] as NodeJS.WriteStream[]) {

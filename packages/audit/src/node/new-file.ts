@@ -1,4 +1,4 @@
-/** Makes files and folders that exist whole or not at all: each is a draft, which gets its name once it is whole. */
+/** Makes files and folders that exist completely or not at all: a draft gets the final name once it is complete. */
 import { randomBytes } from 'node:crypto'
 import { constants, existsSync, rmSync } from 'node:fs'
 import { copyFile, type FileHandle, link, mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
@@ -10,8 +10,8 @@ const PRIVATE_FILE = 0o600
 const PRIVATE_FOLDER = 0o700
 
 /**
- * Calls `make` with a name next to the path. Whatever has that name afterwards is removed, also if this process ends,
- * except by SIGKILL. The name is random, since in two containers both processes have the id 1.
+ * Calls `make` with a name next to the path. A file left under that name is removed, even if the process ends (but not
+ * by SIGKILL). The name is random, since in two containers both processes have the id 1.
  */
 export async function withDraft<Made>(path: string, make: (draft: string) => Promise<Made>): Promise<Made> {
   const draft = `${path}.${randomBytes(8).toString('hex')}.new`
@@ -24,7 +24,7 @@ export async function withDraft<Made>(path: string, make: (draft: string) => Pro
   }
 }
 
-/** Creates a file (mode 0600) durably; `makeText` runs once its path is writable. False if the path exists already. */
+/** Creates a file (mode 0600) durably; `makeText` runs once its path is known to be writable. False if the path exists. */
 export async function createFile(path: string, makeText: () => string | Promise<string>): Promise<boolean> {
   return createFileBy(path, async (file) => file.writeFile(await makeText()))
 }
@@ -40,7 +40,7 @@ export async function createFileBy(path: string, write: (file: FileHandle) => Pr
         await file.sync()
       }
       const isCreated = !exists && (await giveName(draft, path).then(() => true, refuseUnlessExists))
-      await syncDirectory(dirname(path)) // also if another process made it: what is sealed later needs the file
+      await syncDirectory(dirname(path)) // even if another process made it: what is sealed later needs the file
       return isCreated
     } finally {
       await file.close()
@@ -55,14 +55,14 @@ export async function createFolder(path: string, texts: ReadonlyMap<string, stri
     for (const [name, text] of texts)
       await writeFile(join(draft, name), text, { mode: PRIVATE_FILE, flag: 'wx', flush: true })
     await syncDirectory(draft)
-    // Renamed as a whole: a crash between two files leaves none of them under the folder's name.
+    // The whole folder is renamed: a crash between two files leaves none of them under its name.
     const isCreated = await rename(draft, path).then(() => true, refuseUnlessExists)
     await syncDirectory(dirname(path))
     return isCreated
   })
 }
 
-/** Replaces or creates a file (mode 0600) durably: a crash leaves the old file before the rename, and the new one after it. */
+/** Replaces or creates a file (mode 0600) durably: a crash before the rename leaves the old file, a crash after it the new one. */
 export async function replaceFile(path: string, content: string | Uint8Array): Promise<void> {
   await withDraft(path, async (draft) => {
     await writeFile(draft, content, { mode: PRIVATE_FILE, flag: 'wx', flush: true })
@@ -71,10 +71,10 @@ export async function replaceFile(path: string, content: string | Uint8Array): P
   await syncDirectory(dirname(path))
 }
 
-/** Error codes of linking on a file system without links, such as a memory stick's. */
+/** Error codes of `link` on a file system without links, such as a memory stick's. */
 const NO_LINKS = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']
 
-/** Gives a draft the name of the file. After a crash a link is whole or absent; a copy may be partial. */
+/** Gives a draft its name. After a crash a link is complete or absent; a copy may be partial. */
 async function giveName(draft: string, path: string): Promise<void> {
   try {
     await link(draft, path)
@@ -86,7 +86,7 @@ async function giveName(draft: string, path: string): Promise<void> {
   }
 }
 
-/** Error codes for an existing path: a folder cannot replace a file or a folder that is not empty. */
+/** Error codes for an existing path; a folder replaces neither a file nor a folder with content. */
 const EXISTS = ['EEXIST', 'ENOTEMPTY', 'ENOTDIR']
 
 function refuseUnlessExists(error: NodeJS.ErrnoException): false {

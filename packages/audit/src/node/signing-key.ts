@@ -1,4 +1,4 @@
-/** The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key. */
+/** The Ed25519 key (RFC 8032) that signs checkpoints, stored as its 32-byte seed, sealed under the root key. */
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { concatBytes, decodeHex } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
@@ -6,7 +6,7 @@ import type { SigningKey } from '../crypto.js'
 /** RFC 8410: the bytes before the 32 bytes of an Ed25519 seed in PKCS #8. */
 const PKCS8_PREFIX = decodeHex('302e020100300506032b657004220420')
 
-/** RFC 8410: the number of bytes before the 32 bytes of a public key in SubjectPublicKeyInfo. */
+/** RFC 8410: in SubjectPublicKeyInfo, the number of bytes before the 32 of a public key. */
 const SPKI_PREFIX_BYTES = 12
 
 export function signerOf(key: KeyObject): SigningKey {

@@ -17,10 +17,10 @@ import {
 import { type Columns, type Day, layOut, type Row, type Section } from './table.js'
 
 const MOST_GROUPS = 10_000
-/** How many days are counted, over all persons together. */
+/** How many days are counted, for all persons together. */
 const MOST_PERSON_DAYS = 200_000
 const DAY_MS = 86_400_000
-/** A spike exceeds the median of at least this many days with openings, by at least this many openings. */
+/** A day is a spike if its openings exceed the median of at least this many days with openings, by at least this many. */
 const SPIKE_DAYS = 5
 const SPIKE_LEAST = 10
 
@@ -130,7 +130,7 @@ export function createAccessReader(period: { from: string; to: string }) {
           'An entry is not a record: where rows share a data key, one entry can open all of them; where a program keeps a data key for a while, it opens more without a further entry.',
           SPIKE_RULE,
         ],
-        // Time goes back where an operator accepted that a clock was ahead.
+        // Sorted, because times go back where an operator accepted that a clock was ahead.
         days: [...days.entries()]
           .sort(([one], [other]) => (one < other ? -1 : 1))
           .map(
@@ -221,7 +221,7 @@ function sorted<Group extends Counted>(groups: readonly Group[]): Group[] {
   return groups.toSorted((a, b) => b.exported.count - a.exported.count || b.opened.count - a.opened.count)
 }
 
-/** Groups by key, the key that was opened most first; sorts within a key as `sorted` does. */
+/** Groups by key, with the most opened key first; sorts within a key as `sorted` does. */
 function byKey(uses: readonly KeyUse[]): KeyUse[] {
   const totals = new Map<string, number>()
   for (const { key_id, opened } of uses) totals.set(key_id, (totals.get(key_id) ?? 0) + opened.count)

@@ -1,17 +1,17 @@
-/** A report for programs: a table as CSV (RFC 4180), and all of it as JSON. Pure. */
+/** A report for programs: each table as CSV (RFC 4180), and everything as JSON. Pure. */
 import { encodeHex, visible } from '@eaas/protocol'
 import type { Figure } from './figure.js'
 import { listNotes, type Report } from './report.js'
 import { type Cell, isFigure, type Table, withNames } from './table.js'
 
 /**
- * Where a formula would begin, also in its full-width form: at the beginning of a text, and after a semicolon, which
- * separates cells in locales whose decimal sign is the comma. Quotes do not hold a text together there, because lines
- * are split differently. Tabs and line breaks are shown as escapes.
+ * Where a spreadsheet would begin a formula, with its sign in plain or full-width form: at the beginning of a text, and
+ * after a semicolon, which separates cells in locales whose decimal sign is the comma. There, quotes do not keep the
+ * text in one cell. Tabs and line breaks are shown as escapes.
  */
 const FORMULA = /(^|;)(?=[ "]*[=+\-@\uff1d\uff0b\uff0d\uff20])/gu
 
-/** Writes a table, with an apostrophe before anything that a spreadsheet would calculate. */
+/** Writes a table. An apostrophe precedes anything that a spreadsheet would calculate. */
 export function writeCsv({ columns, rows }: Table): string {
   const lines = [columns.map(({ name }) => name), ...rows.map(({ cells }) => cells)]
   return lines.map((cells) => `${cells.map(writeCell).join(',')}\r\n`).join('')
@@ -24,7 +24,7 @@ function writeCell(cell: Cell): string {
   return `"${visible(cell).replace(FORMULA, "$1'").replaceAll('"', '""')}"`
 }
 
-/** Writes a report: each table is a list of objects, each figure the number of its entries and the first of them. */
+/** Writes a report: a table is a list of objects, and a figure has the number of its entries and the first few. */
 export function writeJson(report: Report): string {
   const { evidence, sections, figures, entries, entries_left_out, names, isCovered, losses } = report
   const tables = sections.flatMap(({ tables }) =>

@@ -12,11 +12,11 @@ export interface EvidenceSource extends EntryTimes {
   from: string
   to: string
   fromExport?: { from: boolean; to: boolean }
-  /** the files that were read, with their SHA-256 in hexadecimal */
+  /** the files that were read, each with its SHA-256 in hexadecimal */
   files: readonly { name: string; sha256: string }[]
   witnessed?: { entry_id: number; cosigned_at: string } | undefined
   witnesses?: readonly string[] | undefined
-  /** names of the tenant, of keys and of API keys, by their ids, from a file */
+  /** names of the tenant, of keys and of API keys by id, from a file that the auditor gave */
   names: ReadonlyMap<string, string>
   version: string
   command: string
@@ -42,7 +42,7 @@ export function listUncovered(source: EvidenceSource): string[] {
 function findUncoveredEnd({ verdict, to, fromExport, last_at = '', ahead }: EvidenceSource): string | undefined {
   const { last_id, missing = [], signed_at = '' } = verdict
   const isCut = missing.includes('end')
-  // The next entry may have the same millisecond, and the rights at the end of the period include it.
+  // The next entry may have the same millisecond, and would then count for the rights at the end of the period.
   if (isCut && last_at <= to)
     return `the export ends with entry ${last_id} of ${last_at}, which is not after the end of the period`
   if (!isCut && !fromExport?.to && signed_at < to)
@@ -53,7 +53,7 @@ function findUncoveredEnd({ verdict, to, fromExport, last_at = '', ahead }: Evid
 
 function findUncoveredBeginning({ verdict, from, to, fromExport, first_at }: EvidenceSource): string | undefined {
   const { after_id = 0, purged_through } = verdict
-  // The entry before may have the same millisecond: an interrupted purge of many entries ends anywhere.
+  // The entry before may have the same millisecond: an interrupted purge of many entries may end anywhere.
   if (after_id === 0 || (first_at ?? to) < from) return undefined
   if (fromExport?.from && purged_through === after_id) return undefined
   const why = purged_through === after_id ? 'were purged' : 'are missing'
@@ -144,12 +144,12 @@ function listProven({ verdict, first_at, last_at, witnessed, witnesses }: Eviden
   return facts.flatMap(([name, texts]) => listTexts(texts).map((text) => ({ name, text })))
 }
 
-/** Whether only the server says that the compared checkpoint is of the log that has the anchor. */
+/** Whether only the server vouches that the compared checkpoint and the anchor are of the same log. */
 function isWordOfServer({ checkpoint_compared, anchor }: ExportVerdict): boolean {
   return checkpoint_compared === true && anchor?.vouched === false
 }
 
-/** Describes, in one sentence, what only the server says about the log. */
+/** Describes, in one sentence, which claims about the log rest on the server's word alone. */
 function describeRewriting(verdict: ExportVerdict, isWitnessed: boolean): string {
   const { checkpoint_compared, anchor } = verdict
   if (!checkpoint_compared)

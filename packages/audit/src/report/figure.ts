@@ -1,4 +1,4 @@
-/** A number in a report, and the filter of the entries that it counts, which is that of `eaas-audit entries`. Pure. */
+/** A number in a report, and the filter for the entries that it counts, as `eaas-audit entries` takes it. Pure. */
 import { formsOfUser, quoteWord } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 
@@ -13,16 +13,16 @@ export interface EntryFilter {
   key_id?: string | undefined
   /** the id of an API key, or `system` */
   actor?: string | undefined
-  /** the end user whom the application named; null: entries that name none */
+  /** the end user that the application named; null for entries without one */
   user?: string | null | undefined
   actions?: readonly string[] | undefined
   /** from this time on: RFC 3339, UTC, milliseconds */
   from?: string | undefined
   /** before this time */
   to?: string | undefined
-  /** members of the metadata, as `name=value`; for the context that a call stated, `context.<name>=value` */
+  /** members of the metadata as `name=value`; for context that a call stated, `context.<name>=value` */
   told?: readonly string[] | undefined
-  /** null: entries without an address */
+  /** null for entries without an address */
   address?: string | null | undefined
 }
 
@@ -31,7 +31,7 @@ export const OPENING = ['key.unwrap', 'decrypt'] as const
 export const SEALING = ['key.wrap', 'encrypt'] as const
 export const EXPORTING = ['key.export'] as const
 
-/** Finds which use of a key an action is; undefined for none. */
+/** Tells which use of a key an action is; undefined for other actions. */
 export function kindOf(action: string): 'opened' | 'sealed' | 'exported' | undefined {
   if ((OPENING as readonly string[]).includes(action)) return 'opened'
   if ((SEALING as readonly string[]).includes(action)) return 'sealed'
@@ -60,7 +60,7 @@ function isUser(recorded: string | null, user: string | null): boolean {
   return recorded === user || (recorded !== null && user !== null && formsOfUser(user).includes(recorded))
 }
 
-/** Finds the end user whom an entry's metadata names; null if it names none. */
+/** Finds the end user in an entry's metadata; null if there is none. */
 export function findUser(told: Readonly<Record<string, unknown>>): string | null {
   return typeof told.on_behalf_of === 'string' ? told.on_behalf_of : null
 }
@@ -82,18 +82,17 @@ export function filterOptions(filter: EntryFilter): string {
   return [...(user === null ? ['--without-user'] : []), ...given].join(' ')
 }
 
-/** As the value of `--address`: entries without one. */
+/** The value of `--address` that stands for entries without one. */
 export const NO_ADDRESS = 'none'
 
-/** How many entries a figure names by id; its command lists all. */
+/** How many entries a figure lists by id; its command lists all. */
 const NAMED_ENTRIES = 20
 
 export interface Figure {
   title: string
-  /** which entries are counted: the options of the command that lists them */
+  /** which entries are counted, as options of the command that lists them */
   filter: EntryFilter
   count: number
-  /** the first ids */
   entries: number[]
   first?: { id: number; created_at: string }
   last?: { id: number; created_at: string }
@@ -110,10 +109,10 @@ export function countEntry(figure: Figure, { id, created_at }: Pick<FilteredEntr
   figure.last = { id, created_at }
 }
 
-/** Groups that are made when an entry first belongs to them. Entries of further groups are counted together. */
+/** Groups that are created by their first entry. Once there are too many, entries of further groups are counted together. */
 export class Groups<Group> {
   readonly #groups = new Map<string, Group>()
-  /** entries whose group was not made */
+  /** entries whose groups were not created */
   left_out = 0
 
   constructor(private readonly most: number) {}

@@ -31,7 +31,7 @@ interface KeyChanges {
   interval_days?: number | null
 }
 
-/** The uses of a key by the times of their entries, as the command of each figure lists them. */
+/** The uses of a key as figures, whose commands list the entries. */
 type KeyUses = { exported: Figure; opened: Figure; sealed: Figure }
 
 interface RegisteredKey extends KeyChanges, KeyUses {
@@ -51,7 +51,7 @@ const REGISTER: Columns<RegisteredKey> = [
   ['rotation_entry', 'Entry', 'entry', ({ rotated }) => rotated?.id ?? null],
   ['interval_days', 'Interval, days', 'number', ({ interval_days: days }) => (days === undefined ? 'unknown' : days)],
   ['overdue_days', 'Overdue, days', 'number', ({ overdue }) => overdue],
-  // Entries before the read part of the log may have exported an older key.
+  // Entries before those that were read may have exported an older key.
   ['exported', 'Exported', 'count', ({ created, exported }) => (created || exported.count > 0 ? exported : 'unknown')],
   ['destroyed', 'Destroyed', 'time', ({ destroyed }) => destroyed?.created_at ?? null],
   ['destruction_entry', 'Entry', 'entry', ({ destroyed }) => destroyed?.id ?? null],
@@ -59,7 +59,7 @@ const REGISTER: Columns<RegisteredKey> = [
   ['sealed', 'Sealed', 'count', ({ sealed }) => sealed],
 ]
 
-/** Reads the history of keys until the end of a period, and how often each was used in it. */
+/** Reads the history of keys up to the end of a period, and their uses within it. */
 export function createKeysReader(period: { from: string; to: string }) {
   const { from, to } = period
   const changes = new Map<string, KeyChanges>()
@@ -77,7 +77,7 @@ export function createKeysReader(period: { from: string; to: string }) {
   function readUse(entry: FilteredEntry): void {
     const { key_id, action, created_at } = entry
     if (key_id === null) return
-    // Made at a key's first entry, so that these are the keys in the table.
+    // Called for every entry, so that exactly the keys in the table have groups.
     const found = uses.get([key_id], () => createUses(key_id, period))
     const kind = kindOf(action)
     if (!found || !kind || created_at >= to || (kind !== 'exported' && created_at < from)) return
@@ -91,7 +91,7 @@ export function createKeysReader(period: { from: string; to: string }) {
       history.read(entry)
       readUse(entry)
     },
-    /** `keys`: their state at the end of the period; `after_id`: the entry before the first one that was read, or 0 */
+    /** `keys`: their state at the end of the period; `after_id`: the entry before the first one read, or 0 */
     section(keys: readonly KeyRights[], after_id: number): Section {
       const known = history.state()
       const registered = keys.slice(0, MOST_KEYS).map((key): RegisteredKey => {
@@ -130,7 +130,7 @@ export function createKeysReader(period: { from: string; to: string }) {
   }
 }
 
-/** Reads what an entry of a key changes; nothing if it is a use. */
+/** Reads how an entry changes a key; empty for a use. */
 function readChange(entry: FilteredEntry): KeyChanges {
   const { interval_days, step } = readMetadata(entry)
   const deed = { id: entry.id, created_at: entry.created_at, actor: entry.actor }

@@ -1,7 +1,7 @@
 /** HTML in which every text is escaped. Pure. */
 import { visibleLine } from '@eaas/protocol'
 
-/** Markup that is already escaped. Only instances of this class count as such. */
+/** Markup that is already escaped. Any other value counts as text. */
 export class Markup {
   constructor(readonly text: string) {}
 }
@@ -16,7 +16,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** Writes markup; escapes each inserted part that is not markup. Attributes need quotation marks. */
+/** Writes markup, and escapes inserted text. Attributes need quotation marks. */
 export function html(literals: TemplateStringsArray, ...parts: Part[]): Markup {
   return new Markup(literals.map((literal, at) => literal + write(parts[at])).join(''))
 }

@@ -1,4 +1,4 @@
-/** A report as one page of HTML, without scripts or anything from elsewhere. Pure. */
+/** A report as one HTML page, without scripts or external content. Pure. */
 import { counted, encodeBase64, encodeHex, encodeUtf8, quoteWord, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import type { Evidence } from './evidence.js'
@@ -9,20 +9,19 @@ import { listNotes, type Report } from './report.js'
 import { STYLE } from './style.js'
 import { type Cell, type Column, isFigure, type Row, type Section, type Table } from './table.js'
 
-/** Rows of a table that a page shows; CSV has all. */
+/** The most rows of a table that a page shows; CSV has all. */
 const SHOWN_ROWS = 500
 const ID_CHARACTERS = 8
 
 export interface PageOptions {
-  /** the exports, as the commands of the annex name them */
+  /** the exports, as named by the commands in the annex */
   files: readonly string[]
 }
 
-/** Writes the page. */
 export function writePage(report: Report, options: PageOptions): string {
   const page = new Page(report, options)
   const policy = `default-src 'none'; style-src 'sha256-${encodeBase64(sha256(encodeUtf8(STYLE)))}'; base-uri 'none'; form-action 'none'`
-  // Written without `html`: the style element must hold exactly the text whose hash is in the policy.
+  // Not written with `html`: the style element must contain exactly the text whose hash is in the policy.
   const head = html`<!doctype html>
 <html lang="en">
 <head>
@@ -37,7 +36,7 @@ export function writePage(report: Report, options: PageOptions): string {
 }
 
 class Page {
-  /** the number in the annex of each figure that is shown */
+  /** the annex's number for each figure shown */
   readonly #numbers = new Map<Figure, number>()
   readonly #entries: ReadonlySet<number>
 
@@ -190,7 +189,7 @@ function classOf(kind: Column['kind']): string {
   return kind === 'count' || kind === 'entry' ? 'number' : kind === 'user' ? 'text user' : kind === 'id' ? '' : kind
 }
 
-/** A time as in the log; a line may end after the date. */
+/** A time as in the log; the line may break after the date. */
 function timeOf(time: string): Markup {
   const at = time.indexOf('T') + 1
   return html`<time>${time.slice(0, at)}<wbr>${time.slice(at)}</time>`

@@ -1,4 +1,4 @@
-/** The plots of a report: a bar a day, and a table of days and hours. They need no script. Pure. */
+/** The plots of a report: a bar for each day, and a table of days and hours. They need no script. Pure. */
 import { counted } from '@eaas/protocol'
 import type { Figure } from './figure.js'
 import { html, type Markup } from './markup.js'
@@ -7,11 +7,10 @@ import type { Day } from './table.js'
 const DAY_MS = 86_400_000
 const BAR = 10
 const HEIGHT = 100
-/** How many days the table of days and hours has. */
 const HEAT_DAYS = 100
 const LEVELS = 5
 
-/** Finds the number of a figure in the annex, if it is there. */
+/** Finds the annex's number of a figure, if it is listed there. */
 type NumberOf = (figure: Figure) => number | undefined
 
 export function drawDays(days: readonly Day[], numberOf: NumberOf): Markup {
@@ -47,7 +46,7 @@ function drawBars(days: readonly Day[], link: Link): Markup {
     const bar = html`<rect x="${BAR * position(day)}" y="${(HEIGHT - height).toFixed(1)}" width="${BAR - 2}" height="${height.toFixed(1)}"><title>${told}</title></rect>`
     return html`<g class="${exported > 0 ? 'exported' : isSpike ? 'spike' : ''}">${link(figure, bar)}</g>`
   })
-  // Otherwise a few days would fill the width of the page.
+  // Otherwise a few days would fill the page's width.
   const room = Math.max(width, 60 * BAR)
   return html`<svg class="days" viewBox="0 0 ${room} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Opened by day; the table below has the numbers">${bars}</svg>`
 }

@@ -1,4 +1,4 @@
-/** The section of a report about refusals, and entries that stand out. Pure. */
+/** The report's section about refusals and entries that stand out. Pure. */
 import { counted, listTexts } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { within } from './access.js'
@@ -9,7 +9,7 @@ const MOST_GROUPS = 5_000
 const MOST_NOTABLE = 1_000
 
 export const REFUSED = ['envelope_only.refused', 'budget.refused']
-/** The members of a refusal's metadata that say why. */
+/** The members of a refusal's metadata that give the reason. */
 const EXPLAINING = ['operation', 'window', 'limit']
 
 type Refused = { day: string; reason: string; actor: string; address: string | null; figure: Figure }
@@ -112,7 +112,7 @@ const alarm = (why: string): Found => ({ why, isAlarm: true })
 const note = (why: string): Found => ({ why, isAlarm: false })
 const textOf = (value: unknown) => String(value ?? 'unknown')
 
-/** What stands out, by action and metadata. */
+/** Entries that stand out, by action and metadata. */
 const NOTABLE: Readonly<Record<string, (told: Told) => Found | undefined>> = {
   'key.export': () => alarm('the secrets of a key left the server'),
   'key.destroy': describeDestruction,

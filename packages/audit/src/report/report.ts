@@ -1,4 +1,4 @@
-/** Reads a log into a report: evidence, access, keys, rights, refusals, and the entries behind each figure. Pure. */
+/** Makes a report from a log: evidence, access, keys, rights, refusals, and the entries behind each figure. Pure. */
 import { counted } from '@eaas/protocol'
 import type { AcceptedLoss } from '../verify/accepted-rollbacks.js'
 import { createTimesReader, type EntryTimes } from '../verify/entry-times.js'
@@ -15,32 +15,32 @@ export interface Report {
   evidence: Evidence
   /** none if the export is not valid */
   sections: readonly Section[]
-  /** all figures above 0 that the sections show, in order: the number of a figure is its position, from 1 */
+  /** all figures above 0 in the sections, in order: the number of a figure is its position, from 1 */
   figures: readonly Figure[]
-  /** the entries that the sections name, and how many more they name than were kept */
+  /** the entries that the sections name; `entries_left_out` counts those that they name but that were not kept */
   entries: readonly ExportedEntry[]
   entries_left_out: number
-  /** names of the tenant, of keys and of API keys, by their ids: as the log states them, otherwise as given */
+  /** names of the tenant, of keys and of API keys by id: from the log or, if it has none, as given */
   names: ReadonlyMap<string, string>
   isCovered: boolean
   losses: readonly AcceptedLoss[]
 }
 
 export interface ReportReader {
-  /** Reads the next entry; give it to `verifyExport` as `onEntry`. */
+  /** Reads the next entry. Pass it to `verifyExport` as `onEntry`. */
   read(entry: ExportedEntry): void
-  /** Makes the report once the log was read; only the verdict if the export is not valid. */
+  /** Makes the report after the last entry; only its verdict if the export is not valid. */
   report(source: Omit<EvidenceSource, keyof ReportPeriod | keyof EntryTimes>): Report
 }
 
 export interface ReportPeriod {
   from: string
   to: string
-  /** which of both the auditor left to the export: then the export covers it */
+  /** the ends that the auditor did not give: the export's own, which it therefore covers */
   fromExport?: { from: boolean; to: boolean }
 }
 
-/** Creates a reader of a period, from a time until before another one, RFC 3339 in UTC with milliseconds. */
+/** Creates a reader for a period: `from` counts and `to` does not. Times are RFC 3339 in UTC with milliseconds. */
 export function createReportReader(period: ReportPeriod): ReportReader {
   const access = createAccessReader(period)
   const keys = createKeysReader(period)
@@ -79,7 +79,7 @@ export function createReportReader(period: ReportPeriod): ReportReader {
   }
 }
 
-/** Lists the notes below the tables of a report, by table, such as how much they leave out. */
+/** Lists the notes under a report's tables, such as how many rows a table leaves out. */
 export function listNotes({ sections, entries_left_out }: Report): { table: string; text: string }[] {
   const left = `${counted(entries_left_out, 'further entry that the tables name is', 'further entries that the tables name are')} not here: the command entries lists all.`
   return [
@@ -90,7 +90,6 @@ export function listNotes({ sections, entries_left_out }: Report): { table: stri
   ]
 }
 
-/** Lists all tables of a report for CSV: those of the sections, the facts of the evidence, and the days. */
 export function listTables(report: Report): Table[] {
   const { evidence, sections, names } = report
   const facts = [
@@ -142,14 +141,14 @@ function listCited({ tables }: Section): number[] {
   )
 }
 
-/** How many entries of one action are kept, for the period and for other times each, so that they do not compete. */
+/** How many entries of an action are kept, separately for the period and for other times. */
 const MOST_OF_KIND = 50_000
-/** Only counted: no table cites them. */
+/** Only counted, since no table cites them. */
 const COUNTED: readonly string[] = [...OPENING, ...SEALING, ...REFUSED]
-/** They set no state, so they are cited only if they are of the period. */
+/** Cited only if they are in the period, since they set no state. */
 const STATELESS: readonly string[] = EXPORTING
 
-/** The entries that the tables cite by id, kept while the log is read. */
+/** The entries that tables cite by id, kept while the log is read. */
 class CitedEntries {
   readonly #entries = new Map<number, ExportedEntry>()
   readonly #kinds = new Map<string, number>()

@@ -1,4 +1,4 @@
-/** The section of a report about which API key could do what at the end of a period, and what changed in it. Pure. */
+/** The report's section about what each API key could do at the end of a period, and what changed in it. Pure. */
 import { BUDGET_KINDS, PERMISSIONS, type Permission } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { createStateReader } from '../verify/entry-times.js'
@@ -8,11 +8,11 @@ import { type Cell, type Columns, layOut, type Section } from './table.js'
 
 export interface RightsSectionReader {
   read(entry: FilteredEntry & { key_version: number | null }): void
-  /** @param after_id the entry after which the read part of the log begins; 0 if it begins with the first entry */
+  /** @param after_id the entry before the first one read; 0 if the log was read from its beginning */
   section(after_id: number): Section
   /** the state of each key at the end of the period */
   keys(): KeyRights[]
-  /** the names of keys and API keys at the end of the period, by their ids */
+  /** the names of keys and API keys at the end of the period, by id */
   names(): Map<string, string>
 }
 
@@ -23,20 +23,19 @@ const LIMITS: Columns<ApiKeyRights> = [
   ['expires', 'Expires', 'text', ifKnown(({ expires_at }) => expires_at ?? 'never')],
   ['addresses', 'Addresses', 'text', ifKnown(describeAddresses)],
 ]
-/** What an API key has, as texts that can be compared. */
+/** What a change of an API key can affect, as comparable texts. */
 const ASPECTS: readonly (readonly [name: string, of: (apiKey: ApiKeyRights) => Cell])[] = [
   ['name', ({ name }) => name ?? 'unknown'],
   ['state', ({ status }) => status ?? 'unknown'],
   ...LIMITS.map(([name, , , of]) => [name, of] as const),
 ]
 
-/** Reads the rights at both ends of a period. */
 export function createRightsSectionReader({ from, to }: { from: string; to: string }): RightsSectionReader {
   const before = createRightsReader(from)
   const after = createRightsReader(to)
-  /** by API key and permission, the entry since which the API key has it without interruption */
+  /** by API key and permission: the entry since which the API key has had it without interruption */
   const since = new Map<string, ReadonlyMap<string, number>>()
-  /** the API keys whose `api_key.create` was read; any other is older than the first entry of a part or purged log */
+  /** the API keys whose `api_key.create` was read; others are older than the part of the log that was read */
   const created = new Set<string>()
 
   function change(entry: FilteredEntry): void {
@@ -133,7 +132,7 @@ function markOf(name: Permission, granted: ReadonlyMap<string, ReadonlyMap<strin
 
 type Difference = readonly [api_key_id: string, what: string, before: Cell, after: Cell, entry_id: Cell]
 
-/** Describes an API key that no entry before or at the beginning of the period names. */
+/** Describes an API key that no entry before the period names. */
 function firstKnown({ api_key_id, status, permissions, entry_id }: ApiKeyRights, isCreated: boolean): Difference {
   const is = `${status ?? 'unknown'}, ${permissions?.join(' ') ?? 'unknown'}`
   const [what, was] = isCreated ? ['created', 'did not exist'] : ['what is known', 'unknown']

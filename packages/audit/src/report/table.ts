@@ -1,14 +1,14 @@
-/** What the sections of a report consist of. A table becomes a table of the page, a CSV file, and a JSON member. */
+/** The parts of a report's sections. A table becomes a table of the page, a CSV file, and a JSON member. */
 import type { Figure } from './figure.js'
 
-/** A column of kind `count` has figures, or `unknown`. */
+/** A cell of kind `count` is a figure, or `unknown`. */
 export type Cell = string | number | null | Figure
 
-/** `id`: a key, API key or tenant; `entry`: the id of an entry, linked to it; `user`: as the application named them. */
+/** `id`: of a key, API key or tenant; `entry`: of an entry, with a link to it; `user`: as the application named them. */
 export type Kind = 'text' | 'user' | 'id' | 'time' | 'number' | 'count' | 'entry' | 'mark'
 
 export interface Column {
-  /** in CSV and JSON */
+  /** the name in CSV and JSON */
   name: string
   title: string
   kind: Kind
@@ -24,7 +24,7 @@ export interface Row {
 }
 
 export interface Table {
-  /** of the CSV file and the JSON member */
+  /** the name of the CSV file and the JSON member */
   name: string
   title: string
   columns: readonly Column[]
@@ -42,13 +42,12 @@ export interface Section {
   days?: readonly Day[]
 }
 
-/** How much was opened on a day of UTC. */
+/** How much was opened on a day (UTC). */
 export interface Day {
-  /** as in 2026-05-03 */
   day: string
   opened: number
   exported: number
-  /** opened by the hour, 24 of them */
+  /** openings by hour, 24 numbers */
   hours: readonly number[]
   figure: Figure
   isSpike: boolean
@@ -71,7 +70,7 @@ export function withNames(table: Table, names: ReadonlyMap<string, string>): Tab
   }
 }
 
-/** Columns, each with the cell that it has for an item. */
+/** Columns, each with a function that makes its cell for an item. */
 export type Columns<Item> = readonly (readonly [name: string, title: string, kind: Kind, cell: (item: Item) => Cell])[]
 
 interface Layout<Item> extends Omit<Table, 'columns' | 'rows'> {
@@ -79,7 +78,6 @@ interface Layout<Item> extends Omit<Table, 'columns' | 'rows'> {
   tonesOf?: (item: Item) => NonNullable<Row['tones']>
 }
 
-/** Makes a table with a row for each item. */
 export function layOut<Item>(items: readonly Item[], { columns, tonesOf = () => ({}), ...rest }: Layout<Item>): Table {
   return {
     ...rest,

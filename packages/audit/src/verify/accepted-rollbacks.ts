@@ -1,18 +1,18 @@
-/** The rollbacks that an operator accepted, by the entries `audit.rollback_accepted` of a log (chain.md 10). Pure. */
+/** The rollbacks that an operator accepted, from a log's entries `audit.rollback_accepted` (chain.md 10). Pure. */
 import { counted, visible } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 import type { Checkpoint } from '../formats/checkpoint.js'
 
-/** Entries that a log lost, written at unknown times before the entry that accepts the loss. */
+/** The entries that a rollback lost. They were written at unknown times before the entry that accepts the loss. */
 export interface AcceptedLoss {
   /** the entry that accepts the loss */
   entry_id: number
-  /** of that entry: RFC 3339, UTC, milliseconds */
+  /** the time of that entry: RFC 3339, UTC, milliseconds */
   created_at: string
   reason: string
-  /** the lost entries come after this one; 0 if it is not known after which */
+  /** the lost entries follow this one; 0 if it is unknown which */
   agrees_through: number
-  /** the last entry that is known to be lost */
+  /** the last entry known to be lost */
   lost_through: number
 }
 
@@ -39,7 +39,7 @@ export function describeLosses(losses: readonly AcceptedLoss[]): string {
   const newest = losses.at(-1)
   if (!newest) return ''
   const { entry_id, created_at, reason, agrees_through, lost_through } = newest
-  // The log ended before the entry that accepts the loss, and does not have the last lost one.
+  // When the rollback was accepted, the log ended before `entry_id` and lacked `lost_through`.
   const least = Math.max(1, lost_through - entry_id + 1)
   const where = agrees_through === 0 ? 'from which entry on is not known' : `all after entry ${agrees_through}`
   const earlier = losses.length - 1
@@ -47,7 +47,7 @@ export function describeLosses(losses: readonly AcceptedLoss[]): string {
   return `by entry ${entry_id}, audit.rollback_accepted, an operator accepted at ${created_at} that the log lost entries (${visible(reason)}): at least ${least}, up to entry ${lost_through}, ${where}${others}`
 }
 
-/** How many entries `audit.rollback_accepted` a file has, and the id of the newest. */
+/** How many entries `audit.rollback_accepted` a file has, and the newest one's id. */
 export type CountedRollbacks = { entries: number; newest_id: number }
 
 export function describeRollbacks({ entries, newest_id }: CountedRollbacks): string {
@@ -56,10 +56,9 @@ export function describeRollbacks({ entries, newest_id }: CountedRollbacks): str
   return `an operator accepted ${accepted}: what the log had lost by then is not in it`
 }
 
-/** An entry that explains checkpoints signed before it of entries after `after` through `through`: they may be lost. */
+/** Explains checkpoints signed before `created_at` for entries after `after` through `through`: these may be lost. */
 type Acceptance = { id: number; after: number; through: number; created_at: string }
 
-/** The accepted rollbacks of a log, as its entries are read. */
 export class AcceptedRollbacks {
   readonly #explaining: Acceptance[] = []
   counted: CountedRollbacks | undefined
@@ -73,7 +72,7 @@ export class AcceptedRollbacks {
       this.#explaining.push({ id, after: agrees_through, through: witnessed_id, created_at })
   }
 
-  /** Finds the entry by which an operator accepted the loss of a checkpoint's entry (export.md 6). */
+  /** Finds the entry by which an operator accepted that a checkpoint's entry was lost (export.md 6). */
   find({ last_id, created_at }: Pick<Checkpoint, 'last_id' | 'created_at'>): Acceptance | undefined {
     return this.#explaining.find(
       ({ after, through, created_at: accepted_at }) =>

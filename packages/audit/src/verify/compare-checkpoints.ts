@@ -1,4 +1,4 @@
-/** Compares all kept checkpoints of a log and of the installation's with an export of it, see export.md 6. Pure. */
+/** Compares the kept checkpoints of a log, and of the installation's log, with an export of it, see export.md 6. Pure. */
 import { INSTALLATION_ID, listTexts } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type Checkpoint, type PublicKeys, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
@@ -12,41 +12,41 @@ import type { KeptStatement } from './verify-export.js'
 /** How the given checkpoints compare with an export that contradicts none of them. */
 export interface ComparedCheckpoints {
   given: number
-  /** those whose entries the file neither has nor is linked to, and those that the installation's keys did not sign */
+  /** those that the installation's keys did not sign, or whose entries the file neither has nor is linked to */
   not_compared: number
   /** those of lost entries, if an entry of the file says that an operator accepted the loss */
   accepted: number
 }
 
-/** Thrown for a kept checkpoint of the log that contradicts an export, but was signed by none of the keys. */
+/** Thrown for a kept checkpoint that contradicts the export but was not signed by any of the keys. */
 export class KeptNoteError extends CheckpointError {
   override readonly name = 'KeptNoteError'
 }
 
-/** What a different entry at a known entry's id means. The entries cannot tell which of the two happened. */
+/** The meaning of another hash at a known entry's id. The entries cannot tell which of the two happened. */
 export const ANOTHER_LOG = 'the log was rewritten, or rolled back and written on'
 
-/** What an export shows about the installation's log, by its anchor (export.md 8 and 9). */
+/** What an export shows of the installation's log, with its anchor (export.md 8 and 9). */
 export interface ShownInstallation {
   /** where the log ended, and when that was signed */
   head_id: number
   created_at: string
-  /** the entries that it shows, with their hashes */
+  /** the entries shown, with their hashes */
   known: readonly Pick<Checkpoint, 'last_id' | 'hash'>[]
-  /** whether the file has the entry of the tenant that the anchor covers */
+  /** whether the file has the tenant's entry that the anchor covers */
   isCovering: boolean
 }
 
-/** Why a checkpoint could not be compared: the installation's keys did not sign it, or the file lacks its entry. */
+/** Why a checkpoint was not compared: the installation's keys did not sign it, or the file lacks its entry. */
 export type Unused = 'unsigned' | 'missing'
 
 /** What all checkpoints together say about an export that contradicts none of them. */
 export interface Comparison {
-  /** the one that the verdict names: the newest that could not be compared, if there is one */
+  /** the checkpoint that the verdict names: the newest one that could not be compared, or the one that was to be named */
   named: Checkpoint
   isCompared: boolean
   unused: Unused | undefined
-  /** the one that was to be named, if it agrees */
+  /** the checkpoint that was to be named, if it agrees */
   agreeing: Checkpoint | undefined
   counted: ComparedCheckpoints
 }
@@ -55,7 +55,7 @@ type State = 'agrees' | 'contradicts'
 
 interface Kept extends Checkpoint {
   note: string
-  /** undefined until it is compared: an export says nothing about one of a later entry that was signed after it */
+  /** undefined while not compared; stays so if the export was signed before the checkpoint and ends before its entry */
   state?: State
 }
 
@@ -63,7 +63,7 @@ export class CheckpointComparison {
   readonly #named: Kept
   /** all, the newest first */
   readonly #kept: readonly Kept[]
-  /** the checkpoints of the log itself whose entries are still unread, by entry id */
+  /** the log's own checkpoints whose entries are still unread, by entry id */
   readonly #left = new Map<number, Kept[]>()
   readonly #signers: PublicKeys
   readonly #installation: PublicKeys
@@ -72,8 +72,8 @@ export class CheckpointComparison {
   readonly #given: number
 
   /**
-   * Checks only the signatures of `named`, by default what `namedOf` finds, and of those that the verdict rests on:
-   * there may be thousands. `signers` sign the log, `installation` that of the installation. @throws CheckpointError if
+   * Checks only the signatures of `named`, by default the result of `namedOf`, and of those that the verdict rests on:
+   * there may be thousands. `signers` signed this log, `installation` the installation's. @throws CheckpointError if
    * `named` is not signed, ExportFault if it belongs to another log
    */
   constructor(
@@ -103,7 +103,7 @@ export class CheckpointComparison {
     return this.#named
   }
 
-  /** Compares the checkpoints of an entry. Returns a fault if the named one contradicts the entry. */
+  /** Compares the checkpoints for an entry. Returns a fault if the named one contradicts it. */
   compare({ id, hash }: { id: number; hash: Uint8Array }): ExportFault | undefined {
     const found = this.#left.get(id) ?? []
     this.#left.delete(id)
@@ -113,14 +113,14 @@ export class CheckpointComparison {
       : undefined
   }
 
-  /** Whether a checkpoint of this entry agrees, so that a file that begins after the entry misses nothing. */
+  /** Whether a checkpoint for this entry agrees: then a file that begins after the entry misses nothing. */
   joins(id: number): boolean {
     return this.#kept.some((kept) => kept.last_id === id && this.#isOwn(kept) && this.#isAgreeing(kept))
   }
 
   /**
-   * Judges all checkpoints by the signed ends of the logs. @throws ExportFault if one contradicts the export or another
-   * checkpoint, KeptNoteError if one contradicts the export and none of the keys signed it
+   * Judges all checkpoints once the signed ends of the logs are known. @throws ExportFault if one contradicts the
+   * export or another checkpoint, KeptNoteError if it was signed by none of the keys
    */
   judge(end: Stretch, installation: ShownInstallation | undefined): Comparison {
     for (const kept of this.#kept) {
@@ -149,8 +149,8 @@ export class CheckpointComparison {
   }
 
   /**
-   * Names the entry that may explain why the log contradicts the checkpoint, and what to give; empty if there is none.
-   * The entry is the log's own word, so it counts only with a newer checkpoint that agrees (export.md 6).
+   * Names the entry that may explain why the log contradicts a checkpoint, and what to give; empty if there is none. An
+   * entry is the log's own word, so it only counts together with a newer checkpoint that agrees (export.md 6).
    */
   explain(kept: Kept = this.#named): string {
     const accepted = this.#isOwn(kept) && this.#rollbacks.find(kept)
@@ -179,13 +179,13 @@ export class CheckpointComparison {
     return kept.last_id > head_id ? this.#stateBehind(kept, created_at) : undefined
   }
 
-  // Another installation's log has the same id, and the same file may hold its checkpoints.
+  // The logs of all installations have the same id, so a file may hold checkpoints of another one.
   #stateBeside(kept: Kept, installation: ShownInstallation): State | undefined {
     const state = this.#stateIn(kept, installation)
     return state && this.#unsignedError(kept) ? undefined : state
   }
 
-  // A checkpoint of the installation's log vouches for the tenant only by the anchor.
+  // A checkpoint of the installation's log vouches for the tenant's log only through the anchor.
   #stateIn(kept: Kept, { head_id, created_at, known, isCovering }: ShownInstallation): State | undefined {
     if (kept.last_id > head_id) return this.#stateBehind(kept, created_at)
     const same = known.filter(({ last_id }) => last_id === kept.last_id)
@@ -193,24 +193,24 @@ export class CheckpointComparison {
     return same.length > 0 && isCovering ? 'agrees' : undefined
   }
 
-  // A checkpoint signed after the export may be of an entry written since.
+  // If it was signed after the export, its entry may have been written since.
   #stateBehind(kept: Kept, signed_at: string): State | undefined {
     return kept === this.#named || kept.created_at <= signed_at ? 'contradicts' : undefined
   }
 
-  /** Whether an operator accepted the loss: this is the log's own word, so it never excuses the newest checkpoint. */
+  /** Whether an operator accepted the loss. Only the log says so, which never excuses the newest checkpoint. */
   #isExcused(kept: Kept): boolean {
     if (!this.#isOwn(kept) || !this.#rollbacks.find(kept)) return false
     const newer = this.#kept.slice(0, this.#kept.indexOf(kept))
     return newer.some((other) => (this.#isOwn(other) || other === this.#named) && this.#isAgreeing(other))
   }
 
-  /** Orders the checkpoints of the log itself first, then by entry. */
+  /** Orders the log's own checkpoints first, then by entry. */
   #order(a: Kept, b: Kept): number {
     return Number(this.#isOwn(b)) - Number(this.#isOwn(a)) || a.last_id - b.last_id
   }
 
-  // The file does not have the entry, so it cannot tell which of the two belongs to this log.
+  // The file lacks the entry, so it cannot tell which of two hashes belongs to this log.
   #assertOneHash(kept: readonly Kept[]): void {
     if (!findOther(kept)) return
     const signed = kept.filter(
@@ -250,7 +250,6 @@ function byEntry(kept: readonly Kept[]): Iterable<Kept[]> {
   return entries.values()
 }
 
-/** Finds the first checkpoint whose hash differs from that of the first one. */
 function findOther([one, ...others]: readonly Kept[]): Kept | undefined {
   return one && others.find(({ hash }) => !equalBytes(hash, one.hash))
 }
@@ -263,11 +262,11 @@ function ownFault(kept: Kept, end: Stretch, why: string): ExportFault {
 }
 
 export const NOT_ACCEPTED = 'no entry of the export accepts that (audit.rollback_accepted)'
-/** No tenant's export has the entries that accept a rollback of the installation's log. */
+/** Advice: a tenant's export never has the entries that accept a rollback of the installation's log. */
 const LEAVE_OUT =
   'if an operator accepted a rollback of that log since, have it explained, and give only checkpoints of it from after that'
 
-/** Describes a log that is shorter than its checkpoint: the signed times tell which of the two is older. */
+/** Describes a log that ends before its checkpoint. The signed times tell which of the two is older. */
 function endsBefore(log: string, end: Pick<Stretch, 'head_id' | 'created_at'>, kept: Checkpoint): string {
   const known =
     `${log} ended with entry ${end.head_id} when this was signed, at ${end.created_at}; ` +
@@ -276,13 +275,13 @@ function endsBefore(log: string, end: Pick<Stretch, 'head_id' | 'created_at'>, k
   return `${known}: by these times, the log was rolled back`
 }
 
-/** Names what a checkpoint states, so that its owner can tell it from others. */
+/** Describes a checkpoint, so that its owner can tell it from others. */
 export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatement): string {
   const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
   return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
-/** Describes what the checkpoints other than the named one add to a verdict; nothing if all agree. */
+/** Describes how the other checkpoints compare; empty if all agree. */
 export function describeCheckpoints({ given, not_compared, accepted }: ComparedCheckpoints): string[] {
   return listTexts(
     not_compared > 0 &&

@@ -1,30 +1,30 @@
-/** The times of a log's entries: which of them count for a state at a time, and whether a period is covered. Pure. */
+/** The times of a log's entries: which entries count for the state at a time, and whether a period is covered. Pure. */
 import type { AuditEntry } from '../formats/chain.js'
 import { type AcceptedLoss, readAcceptedLoss } from './accepted-rollbacks.js'
 
 export type Dated = Pick<AuditEntry, 'id' | 'created_at'>
 
 export interface EntryTimes {
-  /** of the first and the last entry; undefined if there is none */
+  /** the times of the first and the last entry; undefined if there is none */
   first_at?: string | undefined
   last_at?: string | undefined
-  /** the entry from which on the log has entries that are dated after the period but may belong to it */
+  /** from here on the log has entries that are dated after the period but may belong to it */
   ahead?: ClockAhead | undefined
-  /** what the log lost by rollbacks that an operator accepted, if it may belong to the period */
+  /** accepted losses of entries that may belong to the period */
   losses: readonly AcceptedLoss[]
 }
 
-/** An entry that a clock dated ahead, and the time that shows it: of a later entry, or of the signature, which has no id. */
+/** An entry that a clock dated ahead, and a later time that proves it: of a later entry, or of the signature (without id). */
 export type ClockAhead = { entry: Dated; later: { id?: number; created_at: string } }
 
 /**
- * Reads the times of a log. Time goes back only at an entry by which an operator accepted that a clock was ahead
- * (chain.md 4). All entries before that entry were written before it, whatever their dates. Those dated after the
- * period may belong to the period, unless the first of them is dated no later than that entry.
+ * Reads the times of a log. Time only goes back at an entry by which an operator accepted that a clock was ahead
+ * (chain.md 4). All entries before it were written before it, whatever their dates. Those dated after the period may
+ * belong to the period, unless the first of them is dated no later than the accepting entry.
  */
 export function createTimesReader({ from, to }: { from: string; to: string }) {
   const times: Omit<EntryTimes, 'losses'> = {}
-  /** the first entry dated after the period, since time last went back */
+  /** the first entry dated after the period, counted from where time last went back */
   let past: Dated | undefined
   const losses: AcceptedLoss[] = []
   /** the last entry dated before the period, and the last one dated no later than its end */
@@ -56,7 +56,7 @@ export function createTimesReader({ from, to }: { from: string; to: string }) {
       return {
         ...times,
         ahead: times.ahead ?? signed,
-        // By ids, which show the order of writing even where a clock was ahead.
+        // Ids show the order of writing even where a clock was ahead.
         losses: losses.filter(({ entry_id, agrees_through }) => agrees_through <= until_id && entry_id > before_id),
       }
     },
@@ -69,11 +69,11 @@ export function describeAhead({ entry, later }: ClockAhead): string {
 }
 
 /**
- * Creates a reader of the state at a time, RFC 3339 in UTC with milliseconds. An entry of that time counts. An entry
- * dated later counts only if one dated no later follows it: then an operator accepted that a clock was ahead, and all
- * entries before the following one were written before it (chain.md 4).
+ * Creates a reader of the state at a time, RFC 3339 in UTC with milliseconds. Entries of that time count. An entry
+ * dated later counts only if an entry that is not dated later follows it: then an operator accepted that a clock was
+ * ahead, and all entries before the following one were written before it (chain.md 4).
  * @param change reads an entry into the running state
- * @param copy returns the running state, which later changes must leave as it is
+ * @param copy returns a copy of the running state, which later changes must not touch
  */
 export function createStateReader<Entry extends Pick<AuditEntry, 'created_at'>, State>(
   at: string,

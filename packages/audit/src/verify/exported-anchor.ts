@@ -11,7 +11,7 @@ import { readStretch, type Stretch } from '../formats/stretch.js'
 import { readTree } from '../formats/tree.js'
 import { ExportFault } from './read-export.js'
 
-/** Checks that the anchor covers the tenant's head; returns how many tenants it covers. @throws ExportFault */
+/** Checks that the anchor covers the tenant's head. Returns how many tenants it covers. @throws ExportFault */
 export function assertCovers(line: ExportAnchor, tenant_id: string): number {
   const { anchor, after_hash, last_id, hash, index, proof } = line
   if (anchor.action !== 'installation.anchor' || !equalBytes(anchor.hash, entryHash(after_hash, anchor)))
@@ -25,7 +25,7 @@ export function assertCovers(line: ExportAnchor, tenant_id: string): number {
   return covered.tenants
 }
 
-/** Checks that the key signed the anchor's position; returns what it signed. @throws ExportFault, CheckpointError */
+/** Checks that the key signed the anchor's position. Returns the signed statement. @throws ExportFault, CheckpointError */
 export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: string): Stretch {
   const position = signed.startsWith(`${ORIGIN}\n`) ? endOf(signed, publicKey) : readStretch(signed, publicKey)
   const { tenant_id, last_id, hash } = position
@@ -35,8 +35,8 @@ export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: 
 }
 
 /**
- * Checks that the key signed the tree of the installation's log as it was when the anchor's position was signed, and
- * that the tree holds the anchor and the linked entries. @throws ExportFault, CheckpointError
+ * Checks that the key signed the tree of the installation's log, at the moment when it signed the anchor's position,
+ * and that the tree contains the anchor and the linked entries. @throws ExportFault, CheckpointError
  */
 export function assertLinks(
   { tree, proof, entries }: ExportLinks,
@@ -53,8 +53,8 @@ export function assertLinks(
 }
 
 /**
- * Checks that the tree of a linked entry continues the tree that ends with that entry; `proof` is the entry's proof in
- * the latter (tree.md 5). @throws ExportFault
+ * Checks that a linked entry's tree continues the tree that ends with that entry, in which `proof` is the entry's proof
+ * (tree.md 5). @throws ExportFault
  */
 export function assertContinues({ id, proof: linked }: LinkedEntry, proof: readonly Uint8Array[], size: number): void {
   const left = leftNodes({ size, index: id - 1, proof: linked })
@@ -64,7 +64,7 @@ export function assertContinues({ id, proof: linked }: LinkedEntry, proof: reado
   )
 }
 
-/** Reads where and when the installation's log ended from the line of an anchor; checks no signature. */
+/** Reads from an anchor's line where and when the installation's log ended. Checks no signature. */
 export function findEnd({ signed }: ExportAnchor): { head_id: number; created_at: string } {
   const lines = signed.split('\n')
   const [head, created_at = ''] = lines[0] === ORIGIN ? [lines[2], lines[4]] : [lines[4], lines[6]]

@@ -14,9 +14,9 @@ const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
 /**
  * Joins exports of one log, each given as the lines that `splitLines` yields, in the order in which they end. Yields
  * the header of the export that begins first, the entries of all, and the signed line of the last one, which covers all
- * entries by their hashes. The signed lines of the others are checked here, and that later entries agree with where
- * they say that the log ended. Exports may overlap, as after an interrupted purge. All trees are left out, and all
- * anchors but the last export's. @throws ExportFault, CheckpointError, which `verifyExport` reports
+ * entries through their hashes. Checks the other signed lines here, and that later entries agree with where these say
+ * that the log ended. Exports may overlap, as after an interrupted purge. Leaves out all trees, and all anchors but the
+ * last export's. @throws ExportFault, CheckpointError, which `verifyExport` reports
  */
 export async function* joinExports(exports: readonly AsyncGenerator<string>[]): AsyncGenerator<string> {
   const [only, ...more] = exports
@@ -75,7 +75,7 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
   }
 }
 
-/** Reads the next line of each export that does not begin later: the entry after `end`, or the signed line. */
+/** Reads the next line of each export that has begun: the entry after `end`, or the signed line. */
 async function readNext(
   parts: readonly Part[],
   end: Position,
@@ -101,9 +101,8 @@ type Position = { id: number; hash: Uint8Array }
 
 interface Part {
   header: ExportHeader
-  /** the lines of an anchor and its links, if any */
+  /** an anchor's line and its links, if any */
   anchor: readonly string[]
-  /** Reads the next of the lines that follow; undefined after the last one. */
   read(): Promise<string | undefined>
   rest: AsyncGenerator<string>
 }
@@ -128,7 +127,7 @@ async function readStart(rest: AsyncGenerator<string>): Promise<Part> {
   return { header, anchor, read, rest }
 }
 
-/** Reads the id and hash that a line states; `verifyExport` checks them. */
+/** Reads the id and hash in a line, unverified: `verifyExport` checks them. */
 function positionOf(line: string): Position | undefined {
   const [, id, hash] = ENTRY.exec(line) ?? []
   return id === undefined || hash === undefined ? undefined : { id: Number(id), hash: decodeHex(hash) }
@@ -148,7 +147,7 @@ function assertSame(hash: Uint8Array, end: Position): void {
     throw new ExportFault(`an export does not continue the one before it after entry ${end.id}`)
 }
 
-/** Reads the signed line of an export other than the last, and checks it by the last entry. */
+/** Reads the signed line of an export before the last, and checks it against its last entry. */
 function readEnd(trailer: ExportTrailer, { end, tenant_id }: { end: Position; tenant_id: string }): Stretch {
   const signed = readSigned(trailer)
   if (signed.tenant_id !== tenant_id || signed.last_id !== end.id || !equalBytes(signed.hash, end.hash))
@@ -156,13 +155,13 @@ function readEnd(trailer: ExportTrailer, { end, tenant_id }: { end: Position; te
   return signed
 }
 
-/** Requires that one key signed all exports, unless statements lead from one key to another. */
+/** Checks that one key signed all exports, unless statements lead from one key to another. */
 function assertKnown(publicKey: string, keys: readonly string[]): void {
   if (keys.length > 0 && !keys.includes(publicKey))
     throw new ExportFault('the exports were signed by keys of which no statement leads from one to the other')
 }
 
-/** Where the log ended when each export was signed. Unless an operator accepted the loss, the log must go on from there. */
+/** Where the log ended when each export was signed. The log must continue from there, unless an operator accepted a loss. */
 class SignedHeads {
   readonly #heads: Stretch[] = []
   readonly #replaced: Stretch[] = []
@@ -181,7 +180,7 @@ class SignedHeads {
       this.#rollbacks.read(readEntry(line, { tenant_id: this.tenant_id, id }))
   }
 
-  /** @throws ExportFault if one of the heads is of another history than the log */
+  /** @throws ExportFault if a head belongs to another history than the log */
   end(last: Stretch): void {
     const replaced = this.#replaced.find((head) => !this.#isExcused(head))
     if (replaced) {

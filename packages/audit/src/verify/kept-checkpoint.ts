@@ -1,6 +1,6 @@
 /**
- * Reads checkpoints in the forms in which people keep them: a note, the answer of GET /v1/audit/checkpoint, and the
- * lines of EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have added. Pure.
+ * Reads checkpoints in the forms in which people keep them: a note, an answer of GET /v1/audit/checkpoint, and lines of
+ * EAAS_CHECKPOINT_FILE, one JSON object each, possibly among other lines of a log shipper. Pure.
  */
 import { INSTALLATION_ID, readJson } from '@eaas/protocol'
 import { type Checkpoint, isSignedCheckpoint, ORIGIN, type PublicKeys, parseCheckpoint } from '../formats/checkpoint.js'
@@ -12,7 +12,7 @@ import { unlessThrown } from '../unless-thrown.js'
 
 export type KeptFile = { name: string; text: string }
 
-/** A note, what it states, and the other members of its line in the file, which no signature covers. */
+/** A note, its statement, and the other members of its line in the file, which no signature covers. */
 export interface KeptNote extends Checkpoint {
   note: string
   tree?: unknown
@@ -20,15 +20,15 @@ export interface KeptNote extends Checkpoint {
   head?: unknown
 }
 
-/** What was kept apart from a log, in one file or in several. Its signatures are not checked. */
+/** What was kept apart from a log, in one file or several, with unverified signatures. */
 export interface Kept {
-  /** each line once, the newest first */
+  /** without repetitions, the newest first */
   notes: KeptNote[]
-  /** the statements about new signing keys in these lines */
+  /** the key changes that these lines state */
   changes: string[]
 }
 
-/** Reads files. @throws CheckpointError that names the first file that is an export or has no checkpoint */
+/** Reads files. @throws CheckpointError naming the first file that is an export or has no checkpoint */
 export function readKept(files: readonly KeptFile[]): Kept {
   return joinLines(files.flatMap(readFile))
 }
@@ -48,16 +48,15 @@ function joinLines(lines: readonly Line[]): Kept {
   }
 }
 
-/** The newest first, by the time of signing: after an accepted rollback newer checkpoints have lower ids. */
+/** Newest first by time, not by id: after an accepted rollback newer checkpoints have lower ids. */
 export function byNewest(one: Checkpoint, other: Checkpoint): number {
   if (one.created_at === other.created_at) return other.last_id - one.last_id
   return one.created_at > other.created_at ? -1 : 1
 }
 
 /**
- * Finds the checkpoint that a verdict names by default: the newest of the log itself, or of the installation's if it
- * has none. Those of another installation's log have the same id as this one's, so one that is signed by this
- * installation's keys comes first.
+ * Finds the checkpoint that a verdict names by default: the newest of the log itself or, if there is none, of the
+ * installation's log. All installations' logs have the same id, so one signed by this installation's keys comes first.
  */
 export function namedOf<T extends Checkpoint & { note: string }>(
   notes: readonly T[],
@@ -69,24 +68,24 @@ export function namedOf<T extends Checkpoint & { note: string }>(
   return sorted.find(({ note }) => isSignedCheckpoint(note, signers)) ?? sorted[0]
 }
 
-/** Lists the notes of some logs, the newest first. @throws CheckpointError if there is none */
+/** Lists the notes of the given logs, the newest first. @throws CheckpointError if there are none */
 export function notesOf({ notes }: Kept, logs: readonly string[]): [KeptNote, ...KeptNote[]] {
   const [newest, ...others] = notes.filter(({ tenant_id }) => logs.includes(tenant_id))
   if (!newest) throw new CheckpointError(`it contains no checkpoint of this tenant, but ${describeKept(notes)}`)
   return [newest, ...others]
 }
 
-/** How many of a server's last checkpoints of the installation's log have their entries linked to each export. */
+/** How many of a server's last checkpoints of the installation's log each export is linked to. */
 const LAST_LINKED = 16
 
-/** The entries of the last checkpoints of the installation's log, and of the last one of each set of witnesses. */
+/** The entry ids of the last checkpoints of the installation's log, and of the last one for each set of witnesses. */
 export class KeptIds {
   #last: number[] = []
   readonly #cosigned = new Map<string, number>()
 
   constructor(private readonly most = LAST_LINKED) {}
 
-  /** Adds checkpoints, the newest last. Checks no signature: an id proves nothing. */
+  /** Adds checkpoints, the newest last. Checks no signature, since an id proves nothing. */
   add(notes: readonly KeptNote[]): void {
     for (const { tenant_id, last_id: id, note: checkpoint, tree } of notes) {
       if (tenant_id !== INSTALLATION_ID) continue
@@ -113,7 +112,7 @@ export function describeKept(notes: readonly KeptNote[]): string {
   return `checkpoints of ${first === INSTALLATION_ID ? "the installation's log" : `tenant ${first}`}${more} only`
 }
 
-/** Lists the lines of the installation's log that have a tree (tree.md 5), the newest first. Checks nothing. */
+/** Lists the lines of the installation's log with a tree (tree.md 5), unverified, the newest first. */
 export function listWitnessedLines({ notes }: Kept): WitnessedLine[] {
   return notes.flatMap(({ tenant_id, note, tree }) =>
     tree !== undefined && tenant_id === INSTALLATION_ID ? [{ checkpoint: note, tree }] : [],
@@ -121,8 +120,8 @@ export function listWitnessedLines({ notes }: Kept): WitnessedLine[] {
 }
 
 /**
- * Compares kept key changes with those of an export, of which the first one from a key counts. @throws CheckpointError
- * if one key was replaced by two
+ * Compares kept key changes with those of an export. The first change from a key counts. @throws CheckpointError if a
+ * key was replaced by two others
  */
 export function assertSameChanges(kept: Kept, changes: readonly Pick<KeyChange, 'from' | 'to'>[]): void {
   for (const note of kept.changes) {
@@ -137,7 +136,7 @@ export function assertSameChanges(kept: Kept, changes: readonly Pick<KeyChange, 
 
 type Line = { kept?: KeptNote | undefined; change?: unknown }
 
-// Otherwise an unreadable file, given with readable ones, would be compared with nothing.
+// Refused even among readable files: otherwise nothing would be compared with it.
 function readFile({ name, text }: KeptFile): Line[] {
   try {
     const lines = readLines(text)
@@ -149,7 +148,7 @@ function readFile({ name, text }: KeptFile): Line[] {
 }
 
 function readLines(written: string): Line[] {
-  // Editors and mail programs add a byte order mark and change line ends.
+  // Mail programs and editors add a byte order mark and change line ends.
   const text = written.replace(/^\ufeff/, '').replaceAll('\r\n', '\n')
   assertNoExport(text)
   const start = text.search(NOTE_START)
@@ -158,14 +157,14 @@ function readLines(written: string): Line[] {
     const kept = typeof checkpoint === 'string' ? findNote(checkpoint) : undefined
     return { kept: kept && { ...kept, tree, policy_version, head }, change: key_change }
   })
-  // A remark above a note is no line of a server, and may be what is left of another note.
+  // Text above a note is not a server's line, and may be the rest of another note.
   if (start > 0 && !lines.some(({ kept }) => kept)) throw new CheckpointError(NO_CHECKPOINT)
   return [...lines, ...splitNotes(notes).map((note) => ({ kept: parseNote(note) }))]
 }
 
 const NO_CHECKPOINT = 'this is not a checkpoint of an EaaS audit log'
 
-// The trailer of an export has a checkpoint too. Compared with itself, an export would always agree.
+// An export's trailer has a checkpoint, but an export always agrees with itself.
 function assertNoExport(text: string): void {
   if (`\n${text}`.includes(`\n{"format":${JSON.stringify(EXPORT_FORMAT)}`))
     throw new CheckpointError(
@@ -173,7 +172,7 @@ function assertNoExport(text: string): void {
     )
 }
 
-// Several files of one note each may have been joined. Text after a note becomes part of it, which is then malformed.
+// Several notes may have been joined into one file. Text after a note becomes part of it and makes it malformed.
 function splitNotes(text: string): string[] {
   return text.split(NOTE_START).flatMap((note) => (note === '' ? [] : [note.replace(/\n+$/, '\n')]))
 }
@@ -184,14 +183,14 @@ function parseNote(note: string): KeptNote {
   return { ...parseCheckpoint(note), note }
 }
 
-/** Reads a note, unverified; undefined if malformed, as by a crash or an edit, since it then proves nothing. */
+/** Reads a note, unverified; undefined if it is malformed, as after a crash or an edit, and so proves nothing. */
 export function findNote(note: string): KeptNote | undefined {
   return unlessThrown(() => parseNote(note), CheckpointError)
 }
 
 type Members = Partial<Record<'checkpoint' | 'key_change' | 'tree' | 'policy_version' | 'head', unknown>>
 
-// An answer of a server may be laid out over several lines. A line that a crash cut short is left out.
+// A server's answer may span several lines. A line that a crash cut short is skipped.
 function readObjects(text: string): Members[] {
   const whole = findObject(text)
   if (whole) return [whole]
@@ -203,7 +202,7 @@ function readObjects(text: string): Members[] {
   })
 }
 
-// Not `^`, which JavaScript takes for the place after other characters than line feeds too.
+// Not `^`: in JavaScript it also matches after characters other than line feeds.
 const OBJECT_START = /(?<![^\n])(?=[ \t]*\{)/
 const JOINED = new RegExp(`\\}[ \\t]*(?:\\{|${ORIGIN}\\n)`)
 const NO_LINE_FEED = 'two checkpoints are joined without a line feed between them: put each on lines of its own'

@@ -1,4 +1,4 @@
-/** Makes a file that proves entries from an export that verifies, see proof.md 3. Pure. */
+/** Makes a file that proves entries, from a valid export, see proof.md 3. Pure. */
 import { encodeHex } from '@eaas/protocol'
 import type { PublicKeys } from '../formats/checkpoint.js'
 import type { LinkedEntry } from '../formats/export.js'
@@ -10,7 +10,7 @@ import { type ExportVerdict, type VerifyExportOptions, verifyExport } from './ve
 
 export interface ProveOptions extends Pick<VerifyExportOptions, 'publicKey' | 'onProgress'> {
   ids: readonly number[]
-  /** entries of kept checkpoints: the file is linked to them by their `h`, and always to the last one of the export */
+  /** entries of kept checkpoints: the file links to their `h`, and always to the last entry of the export */
   links?: readonly number[]
 }
 
@@ -71,13 +71,13 @@ export async function proveEntries(
   }
 }
 
-/** Lists the keys to trust for one of several exports; `header` is that of the last, which states the key changes. */
+/** Lists the keys to trust for one of several exports. `header` is that of the last one, which states the key changes. */
 export function signersOf(header: string, publicKey: string | undefined): PublicKeys | undefined {
   const keys = listKeys(followKeyChanges(readHeader(header).key_changes))
   return publicKey !== undefined && keys.includes(publicKey) ? keys : publicKey
 }
 
-/** Finds which of consecutive exports, by the ids before their first entries, has all entries; undefined if none. */
+/** Finds the one of consecutive exports that has all entries; `starts` are the ids before their first entries. */
 export function selectExport(starts: readonly number[], ids: readonly number[]): number | undefined {
   const at = Math.max(
     0,
@@ -87,7 +87,6 @@ export function selectExport(starts: readonly number[], ids: readonly number[]):
   return next === undefined || Math.max(...ids) <= next ? at : undefined
 }
 
-/** Describes a proven entry for people. */
 export function describeEntry({
   id,
   action,

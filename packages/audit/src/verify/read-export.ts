@@ -1,4 +1,4 @@
-/** Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it. Pure. */
+/** Reads the lines of an export, see export.md 1: each must be spelt exactly as the server writes it. Pure. */
 import { decodeHex, INSTALLATION_ID, isUuid, isWellFormed, parseRfc3339, readJson } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { AuditEntry } from '../formats/chain.js'
@@ -16,7 +16,7 @@ import {
 } from '../formats/export.js'
 import { COMPRESSED } from './split-lines.js'
 
-/** Thrown for a line that an export must not contain; with the id of the entry, if the fault is in one. */
+/** Thrown for a line that an export must not contain, with the id of the entry if the fault is in an entry. */
 export class ExportFault extends Error {
   override readonly name = 'ExportFault'
 
@@ -31,7 +31,7 @@ export class ExportFault extends Error {
 export const hash = z.string().check(z.regex(/^[0-9a-f]{64}$/))
 const uuid = z.string().check(z.refine(isUuid))
 export const integer = z.int().check(z.gte(0))
-// A time that does not exist, such as 30 February, is not RFC 3339: readers of the entries may calculate with it.
+// Rejects a time that does not exist, such as 30 February: readers of the entries may calculate with it.
 const time = z.string().check(z.refine((value) => parseRfc3339(value, 'down') === value))
 export const text = z.string().check(z.refine((value) => !value.includes('\0') && isWellFormed(value)))
 const headerSchema = z.strictObject({
@@ -85,7 +85,7 @@ export function readHeader(line: string): ExportHeader {
   return assertSame(line, { ...header, after_hash: decodeHex(after_hash), key_changes }, headerLine)
 }
 
-/** Describes how the whole file was changed after it was written, as its first line shows, and how to undo that. */
+/** Describes how the whole file was changed after it was written, according to its first line, and how to undo it. */
 function findChange(line: string): string | undefined {
   if (line === COMPRESSED) return 'the file is compressed: decompress it first, for example with gunzip'
   if (line.startsWith('\ufeff'))
@@ -105,7 +105,7 @@ export function readEntry(line: string, { tenant_id, id }: { tenant_id: string; 
   return assertSame(line, entry, entryLine, id)
 }
 
-/** Whether a line has the form of an anchor. */
+/** Whether a line has the form of an anchor, which `readAnchorLine` reads; likewise for the functions below. */
 export function isAnchor(line: string): boolean {
   return line.startsWith('{"anchor"')
 }
@@ -123,7 +123,6 @@ export function readAnchorLine(line: string): ExportAnchor {
   return assertSame(line, value, anchorLine)
 }
 
-/** Whether a line has the form of the one that links entries to the anchor. */
 export function isLinks(line: string): boolean {
   return line.startsWith('{"tree"')
 }
@@ -137,7 +136,6 @@ export function readLinksLine(line: string): ExportLinks {
   return assertSame(line, { tree, proof: proof.map(decodeHex), entries: linked }, linksLine)
 }
 
-/** Whether a line has the form of the last one. */
 export function isTrailer(line: string): boolean {
   return line.startsWith('{"checkpoint"') || line.startsWith('{"stretch"')
 }
@@ -159,7 +157,7 @@ function parseJson(line: string): unknown {
   return value
 }
 
-// A line with the same value but other bytes is not the line that the server wrote.
+// The same value in other bytes is not the line that the server wrote.
 function assertSame<T>(line: string, value: T, write: (value: T) => string, entry_id?: number): T {
   if (`${line}\n` !== write(value))
     throw new ExportFault('the line is not written exactly as the format requires', entry_id)

@@ -1,6 +1,6 @@
 /**
- * What the log itself allows the API key that an entry names as its actor, see chain.md 13. If an attacker restores an
- * older row, uses it and swaps it back, the entries written meanwhile reveal it. Pure.
+ * Whether the log's own entries allow what the acting API key did, see chain.md 13. If an attacker restores an older
+ * row, uses it and swaps it back, the entries written meanwhile reveal it. Pure.
  */
 import {
   findMissingPermission,
@@ -14,32 +14,30 @@ import {
   saysLoosened,
 } from '@eaas/protocol'
 
-/** What the entries before say; undefined if only entries that were not read said it. */
+/** What earlier entries say; undefined if only entries that were not read said it. */
 export type RecordedTenant = { status: unknown; envelope_only: unknown }
 
-/** What an API key was granted; undefined if only entries that were not read said it. */
+/** An API key's grant; undefined if only entries that were not read stated it. */
 export type RecordedGrant = { permissions: readonly Permission[] | undefined; keys: KeyList | undefined }
 
 export interface RecordedDeed {
   action: string
   actor: string
-  /** the metadata of the entry */
   told: Readonly<Record<string, unknown>>
-  /** of the acting API key */
+  /** the acting API key's grant */
   held: RecordedGrant
-  /** what the API key that the entry changes had before; nothing if the entry creates it */
+  /** the previous grant of the API key that the entry changes; none if the entry creates it */
   before: RecordedGrant
   tenant: RecordedTenant
-  /** the key that the entry names, or creates; null if it names none */
+  /** the key that the entry names or creates; null if there is none */
   key_id: string | null
-  /** the folder of a key's name; undefined if it is not known */
+  /** the folder in a key's name; undefined if the name is not known */
   findFolder: (key_id: string) => string | undefined
 }
 
-/** What an API key has before it is created. */
+/** The grant of an API key before it is created. */
 export const NO_GRANT: RecordedGrant = { permissions: [], keys: [] }
 
-/** Whether an API key may do what an entry records. */
 export function isAllowedOnRecord(deed: RecordedDeed): boolean {
   const { action, actor, told, held, tenant } = deed
   const needed = findNeededPermissions({ action, actor, metadata: told })
@@ -53,8 +51,8 @@ export function isAllowedOnRecord(deed: RecordedDeed): boolean {
 }
 
 /**
- * Whether the list of the acting API key, if it is limited to keys, allows the entry. The list must have the entry's
- * key; or the API key that the entry changes must be limited to some of the listed keys, before and after.
+ * Whether an API key that is limited to some keys may write this entry: the entry is about one of them, or about an API
+ * key that is limited to some of them, before and after.
  */
 function isOnList({ action, actor, told, held: { keys: list }, before, key_id, findFolder }: RecordedDeed): boolean {
   if (list === undefined || list === null || isSelfRevocation({ action, actor, metadata: told })) return true
@@ -71,8 +69,8 @@ function isOnList({ action, actor, told, held: { keys: list }, before, key_id, f
 const GRANTING = new Set(['api_key.create', 'api_key.update'])
 
 /**
- * Lists the permissions that an entry grants an API key, the acting one included: all that the API key then has if the
- * entry adds keys or loosens a limit, otherwise the new ones. None if it is not known what the API key had before.
+ * Lists the permissions that an entry grants an API key, perhaps the acting one: all of the result if the entry adds
+ * keys or loosens a limit, otherwise the new ones. None if the previous ones are not known.
  */
 function findGranted({ action, told, before, findFolder }: RecordedDeed): readonly Permission[] {
   const { permissions = before.permissions, keys } = readGrant(told)

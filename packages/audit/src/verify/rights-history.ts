@@ -1,7 +1,7 @@
 /**
- * Reads a log as a history of rights, see chain.md 11: each change must replace the last one of its row, and the
- * entries before must allow what each entry did. An older row that an attacker restored is found as soon as the server
- * bases a change on it or lets an API key act by it. Pure.
+ * Reads a log as a history of rights, see chain.md 11: each change must replace the last change of its row, and earlier
+ * entries must allow what each entry did. If an attacker restores an older row, this fails as soon as the server bases
+ * a change on it or lets an API key act by it. Pure.
  */
 import { findKeyRule, isListed, isUuid, KEY_STATUSES, type KeyCall, SYSTEM_ACTOR } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
@@ -10,27 +10,27 @@ import { isAllowedOnRecord, NO_GRANT, type RecordedGrant, type RecordedTenant, r
 export type RightsFault = 'replaces_mismatch' | 'state_violated' | 'deletion_incomplete'
 
 export interface RightsHistory {
-  /** Reads the next entry; call it for each entry, in order. Returns what is wrong with it. */
+  /** Reads the next entry, in order. Returns what is wrong with it, if anything. */
   read(entry: AuditEntry): RightsFault | undefined
-  /** Returns what is wrong with the whole, after the last entry. */
+  /** Returns what is wrong with the whole log, after the last entry. */
   end(): RightsFault | undefined
-  /** Finds a key or API key that can still be used, by the entries so far: `key <id>` or `API key <id>`. */
+  /** Finds a key or API key that is still usable according to the entries so far: `key <id>` or `API key <id>`. */
   findUsable(): string | undefined
 }
 
-/** The fields of an entry that matter here; an export may hold actions that this version does not know. */
+/** The fields of an entry that matter here. An export may hold actions that this version does not know. */
 type Entry = Pick<AuditEntry, 'id' | 'actor' | 'key_id' | 'key_version' | 'metadata'> & { action: string }
 
 type KeyStatus = (typeof KEY_STATUSES)[number]
 
-/** What the entries so far say about a key; undefined if only entries before the first one read said it. */
+/** What the entries say about a key; undefined if only entries before the first one read said it. */
 interface KeyHistory {
   entry_id: number | undefined
   status: KeyStatus | undefined
   version: number | undefined
   /** the oldest version that opens */
   least: number | undefined
-  /** the newest version that was destroyed without its key; 0 if none was */
+  /** the newest version that was destroyed on its own; 0 if there is none */
   destroyed: number | undefined
   folder: string | undefined
 }
@@ -39,18 +39,18 @@ const UNKNOWN_GRANT: RecordedGrant = { permissions: undefined, keys: undefined }
 
 type ApiKeyHistory = { entry_id: number | undefined; isRevoked: boolean; grant: RecordedGrant }
 
-/** The states that allow a change of a key, and the state after it. */
+/** The states from which a change of a key may start, and the state to which it leads. */
 type KeyChange = { from: readonly KeyStatus[]; to?: KeyStatus }
 const KEY_CHANGES: ReadonlyMap<string, KeyChange> = new Map<string, KeyChange>([
   ['key.rotate', { from: changedBy('rotateKey'), to: 'active' }],
   ['key.disable', { from: changedBy('disableKey'), to: 'disabled' }],
   ['key.enable', { from: changedBy('enableKey'), to: 'active' }],
 ])
-/** By the `step` of a `key.destroy`. */
+/** By `step` of `key.destroy`. */
 const DESTRUCTION: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>([
   ['scheduled', { from: changedBy('destroyKey'), to: 'pending_destruction' }],
   ['cancelled', { from: changedBy('cancelDestruction'), to: 'disabled' }],
-  // The server completes a destruction when it is due, and when the tenant is deleted.
+  // The server completes a destruction when it is due, or when the tenant is deleted.
   ['completed', { from: KEY_STATUSES.filter((status) => status !== 'destroyed'), to: 'destroyed' }],
 ])
 
@@ -61,10 +61,10 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   const apiKeys = new Map<string, ApiKeyHistory>()
   let tenantEntry: number | undefined
   let tenant: RecordedTenant = { status: undefined, envelope_only: undefined }
-  /** by API key, the actions without metadata that it may do, since rights last changed: most entries repeat one */
+  /** by API key: allowed actions without metadata since rights last changed, since most entries repeat one */
   const allowed = new Map<string, Set<string>>()
 
-  /** Whether a change names the entry that it replaces: the last one of its row, or one that was not read. */
+  /** Whether a change names the entry that it replaces: the last of its row, or one that was not read. */
   function isReplaced(replaces: unknown, last: number | undefined): boolean {
     if (last !== undefined) return replaces === last
     return Number.isSafeInteger(replaces) && (replaces as number) >= 1 && (replaces as number) <= after_id
@@ -103,7 +103,6 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return apiKey
   }
 
-  /** Finds the key of an entry; undefined if no entry can have created it. */
   function findKey(key_id: string): KeyHistory | undefined {
     const known = keys.get(key_id)
     if (known || isWhole) return known
@@ -174,7 +173,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     const { replaces, versions } = readMetadata(entry)
     if (!isReplaced(replaces, key.entry_id)) return 'replaces_mismatch'
     const version = entry.key_version ?? 0
-    // A rotation names the version that it adds.
+    // An entry of a rotation names the version that it adds.
     const current = entry.action === 'key.rotate' ? version - 1 : version
     if (!change || !isIn(key, change.from) || !isCurrent(key, current)) return 'state_violated'
     if (entry.action === 'key.destroy' && change.to === 'destroyed' && versions !== version) return 'state_violated'
@@ -184,7 +183,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return undefined
   }
 
-  /** Reads the oldest version that opens, from an entry that changes or restates it. */
+  /** Reads the oldest version that opens from an entry that changes or restates it. */
   function readLeast(entry: Entry, key: KeyHistory): RightsFault | undefined {
     const told = readMetadata(entry)
     const isChange = entry.action === 'key.update'
@@ -197,7 +196,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return undefined
   }
 
-  /** Reads which version was destroyed: it must follow the last destroyed one, and must no longer open. */
+  /** Reads which version was destroyed. It must follow the last destroyed one, and must no longer open. */
   function readDestroyed(entry: Entry, key: KeyHistory): RightsFault | undefined {
     const { version } = readMetadata(entry)
     if (!isVersion(key, version) || version !== (key.destroyed ?? version - 1) + 1) return 'state_violated'
@@ -260,7 +259,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
 
   return {
     findUsable,
-    // A tenant's deletion misses a row that was hidden from it. Finishing the deletion makes the log valid again.
+    // Deleting the tenant missed a row that was hidden from the server. Completing the deletion makes the log valid again.
     end: () => (tenant.status === 'deleted' && findUsable() !== undefined ? 'deletion_incomplete' : undefined),
     read(entry: Entry) {
       if (entry.actor !== SYSTEM_ACTOR && !mayAct(entry)) return 'state_violated'
@@ -287,13 +286,13 @@ function changedBy(call: KeyCall): readonly KeyStatus[] {
   return states.filter((status) => !unchanged.includes(status))
 }
 
-/** The change of an entry that states a key's status and keeps it; undefined if the status is not among these. */
+/** The change of an entry that states a key's status and keeps it; undefined if the status is not in `among`. */
 function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | undefined {
   const known = among.find((one) => one === status)
   return known && { from: [known], to: known }
 }
 
-/** Whether an entry restates what is known of an API key; one that acted was not revoked. */
+/** Whether an entry restates what is known of an API key. One that acted was not revoked. */
 function isRestatement(told: Record<string, unknown>, known: ApiKeyHistory | undefined): boolean {
   const { permissions, keys } = readGrant(told)
   if (!permissions || told.revoked_at === undefined) return false
@@ -307,13 +306,13 @@ function isSameList(one: readonly string[] | null, other: readonly string[] | nu
   return one.length === other.length && one.every((item) => other.includes(item))
 }
 
-/** Whether a key is in one of these states, or its status is unknown; an unknown status becomes `known`. */
+/** Whether a key is in one of these states. An unknown status passes, and becomes `known`. */
 function isIn(key: KeyHistory, states: readonly KeyStatus[], known?: KeyStatus): boolean {
   key.status ??= known
   return key.status === undefined || states.includes(key.status)
 }
 
-/** Whether this is the current version; if the current version is unknown, it becomes this one. */
+/** Whether this is the current version. If that is unknown, it becomes this one. */
 function isCurrent(key: KeyHistory, key_version: number | null): boolean {
   if (key_version === null || key_version < 1) return false
   key.version ??= key_version
@@ -326,19 +325,19 @@ function isVersion({ version }: KeyHistory, number: unknown): number is number {
   )
 }
 
-/** Whether the versions through this one are the destroyed ones; if those are unknown, they become these. */
+/** Whether exactly the versions through this one are destroyed. If that is unknown, it becomes so. */
 function isRestatedAsDestroyed(key: KeyHistory, through: unknown): boolean {
   if (!Number.isSafeInteger(through) || (through as number) < 0) return false
   key.destroyed ??= through as number
   return key.destroyed === through
 }
 
-/** Whether this version opens, as far as it is known which ones do. */
+/** Whether this version opens, as far as known. */
 function isOpening(key: KeyHistory, number: unknown): boolean {
   return isVersion(key, number) && number >= (key.least ?? (key.destroyed ?? 0) + 1)
 }
 
-/** Whether a wrap entry, if it is a rewrap, names a version that opens. */
+/** Whether a wrap that is a rewrap names a version that opens. */
 function isRewrap(key: KeyHistory, entry: Entry): boolean {
   const { rewrapped_from } = readMetadata(entry)
   return entry.action !== 'key.wrap' || rewrapped_from === undefined || isOpening(key, rewrapped_from)

@@ -1,4 +1,4 @@
-/** Who could do what with which key at a time, read from the entries alone (chain.md 12). Pure. */
+/** Who could do what with which key at a given time, read from the entries alone (chain.md 12). Pure. */
 import {
   type Budgets,
   findUsefulPermissions,
@@ -12,7 +12,7 @@ import {
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 import { createStateReader, createTimesReader, type EntryTimes } from './entry-times.js'
 
-/** A null was recorded only by entries that were not read. */
+/** Null stands for what only entries that were not read said. */
 export interface RightsState {
   /** RFC 3339, UTC */
   at: string
@@ -21,7 +21,7 @@ export interface RightsState {
   tenant: { status: string | null; envelope_only: boolean | null }
   api_keys: ApiKeyRights[]
   keys: KeyRights[]
-  /** copies of keys that had left the server; each opens what its versions encrypted, whatever becomes of the key */
+  /** copies of keys outside the server. Each opens what its versions encrypted, whatever happens to the key */
   exports: KeyExport[]
 }
 
@@ -34,22 +34,22 @@ export interface KeyExport {
   entry_id: number
   actor: string
   created_at: string
-  /** the copy has the versions 1 to this one that were not destroyed */
+  /** the copy has the versions through this one, without those destroyed before */
   through_version: number | null
 }
 
 export interface ApiKeyRights {
   api_key_id: string
   name: string | null
-  /** null if only its calls were read */
+  /** null if only entries of its calls were read */
   status: 'active' | 'expired' | 'revoked' | null
   permissions: string[] | null
   expires_at: string | null
-  /** null: any address; a long list is given as its length and SHA-256 */
+  /** null for any address; a long list is given as its length and SHA-256 */
   allowed_ips: string[] | { count: number; sha256: string } | null
-  /** ids and folders that it is limited to; null: all, or unknown if `permissions` is null */
+  /** the ids and folders that it is limited to; null for no limit, or for unknown if `permissions` is null */
   keys: KeyList
-  /** how much it may open and hash; null: without limit, or unknown if `permissions` is null */
+  /** how much it may open and hash; null for no limit, or for unknown if `permissions` is null */
   budgets: Budgets | null
   /** the last entry that changed it */
   entry_id: number | null
@@ -62,9 +62,9 @@ export interface KeyRights {
   version: number | null
   /** the oldest version that opens */
   min_unwrap_version: number | null
-  /** this version and all before it are destroyed, 0 for none */
+  /** this version and all earlier ones are destroyed; 0 for none */
   destroyed_through: number | null
-  /** the permissions that do anything with a key in this state; empty if the state is not known */
+  /** the permissions that allow any use of a key in this state; empty if the state is not known */
   permissions: readonly Permission[]
   folder: string | null
   entry_id: number | null
@@ -72,7 +72,7 @@ export interface KeyRights {
 
 const UNKNOWN_GRANT = { permissions: null, expires_at: null, allowed_ips: null, keys: null, budgets: null }
 
-/** By action, or by the `step` of a `key.destroy`. */
+/** By action, or by `step` of `key.destroy`. */
 const STATUS_AFTER: ReadonlyMap<unknown, KeyRights['status']> = new Map<unknown, KeyRights['status']>([
   ['key.create', 'active'],
   ['key.rotate', 'active'],
@@ -83,10 +83,10 @@ const STATUS_AFTER: ReadonlyMap<unknown, KeyRights['status']> = new Map<unknown,
   ['completed', 'destroyed'],
 ])
 
-/** A later version may know more. */
+/** A later version may have further ones. */
 const API_KEY_ACTIONS = new Set(['api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate'])
 
-/** The fields of an entry that are read; an export may hold actions that this version does not know. */
+/** The fields of an entry that are read. An export may hold actions that this version does not know. */
 export type RightsEntry = Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'metadata' | 'created_at' | 'actor'> & {
   action: string
 }
@@ -193,7 +193,7 @@ function numberOr(value: unknown, otherwise: number | null): number | null {
   return typeof value === 'number' ? value : otherwise
 }
 
-/** The actions whose entries state the status, as the destruction of a version does. */
+/** Actions whose entries state the key's status, as entries about a destroyed version also do. */
 const SAY_STATUS: readonly string[] = ['key.restate', 'key.rotation_policy', 'key.update']
 
 function statusAfter(action: string, { step, status }: Record<string, unknown>): KeyRights['status'] | undefined {
@@ -201,7 +201,7 @@ function statusAfter(action: string, { step, status }: Record<string, unknown>):
   return STATUS_AFTER.get(action === 'key.destroy' ? step : action)
 }
 
-/** Whether an API key may use a key, by their lines in the report. */
+/** Whether an API key may use a key, according to their lines in the report. */
 export function mayUse(
   { permissions, keys }: ApiKeyRights,
   { key_id, folder }: Pick<KeyRights, 'key_id' | 'folder'>,

@@ -3,13 +3,13 @@ import { concatBytes } from '@eaas/protocol'
 
 const LINE_FEED = 0x0a
 const MAX_LINE_BYTES = 16 * 1_048_576
-/** Replaces bytes that are not a line: too long, or not UTF-8. No line of a format contains it. */
+/** Replaces a line that is too long or not UTF-8. No line of a format contains it. */
 export const NO_LINE = '\uFFFE'
 /** Replaces a whole file that gzip compressed. */
 export const COMPRESSED = `${NO_LINE}\u001f`
 const GZIP_MAGIC = [0x1f, 0x8b]
 
-/** Splits at line feeds, not by readline, which also ends a line at a carriage return. A line too long is `NO_LINE`. */
+/** Splits at line feeds. Not with readline, which also ends a line at a carriage return. Too long a line becomes `NO_LINE`. */
 export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let begun: Uint8Array[] = []
@@ -39,7 +39,7 @@ export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<U
     isTooLong = true
     begun = []
   }
-  if (bytes > 0 && !isTooLong) yield NO_LINE // the last line without its line feed
+  if (bytes > 0 && !isTooLong) yield NO_LINE // the last line lacks its line feed
 }
 
 function decodeLine(decoder: TextDecoder, bytes: Uint8Array): string {

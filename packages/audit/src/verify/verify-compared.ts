@@ -1,4 +1,4 @@
-/** Verifies an export against checkpoints and cosignatures that were kept apart from it. Runs in browsers too. */
+/** Verifies an export against checkpoints and cosignatures that were kept apart from it. Also runs in browsers. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Checkpoint, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
@@ -13,9 +13,9 @@ import { type ExportVerdict, type VerifyExportOptions, verifyExport } from './ve
 export interface VerifyComparedOptions extends Pick<VerifyExportOptions, 'tree' | 'onEntry' | 'onProgress'> {
   /** the public key to trust; by default the one in the file */
   publicKey?: string | undefined
-  /** checkpoints; they need a public key */
+  /** checkpoints; only with a public key */
   kept?: Kept | undefined
-  /** keys of witnesses that must have cosigned one of these checkpoints */
+  /** keys of witnesses that must all have cosigned one of these checkpoints */
   witnesses?: readonly string[] | undefined
 }
 
@@ -29,14 +29,14 @@ export async function verifyCompared(
   const beginning = await readBeginning(lines)
   const { changes, tenant_id } = beginning
   const keys = listKeys(changes)
-  // Anybody can state 10,000 keys, by each of which every checkpoint would be tried: only those of who may sign count.
+  // Anybody can write 10,000 keys into a file, and each would be tried for every checkpoint: only the list of a key that may sign counts.
   const isBySigner = beginning.installation.at(-1) === (keys.at(-1) ?? publicKey)
   const installation = isBySigner ? beginning.installation : []
-  // Keys from before a key change may have signed kept checkpoints.
+  // Keys before a key change may have signed kept checkpoints.
   const signers = keys.includes(publicKey ?? '') ? keys : (publicKey ?? '')
   const installationKeys = installation.length > 0 ? installation : signers
   const own = installation.slice(1).map((to, at) => ({ from: installation[at] ?? '', to }))
-  // A move is no replacement: the former installation goes on with its key.
+  // A move to another installation does not replace the key: the former installation keeps it.
   if (kept !== undefined) assertSameChanges(kept, installation.length > 0 ? own : changes)
   const witnessed =
     kept === undefined || witnesses === undefined || tenant_id === undefined
@@ -48,7 +48,7 @@ export async function verifyCompared(
         })
   const notes = kept === undefined || tenant_id === undefined ? [] : notesOf(kept, [tenant_id, INSTALLATION_ID])
   const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers: installationKeys })?.note
-  // An error of the checkpoint itself is reported as such, not as a fault of the export.
+  // A fault of the checkpoint is reported as such, not as one of the export.
   if (named !== undefined)
     readCheckpoint(named, parseCheckpoint(named).tenant_id === INSTALLATION_ID ? installationKeys : signers)
   const verdict = await verifyExport(joined(beginning, lines), {
@@ -61,7 +61,7 @@ export async function verifyCompared(
   return { verdict, witnessed }
 }
 
-/** A witness's cosignature is of a tree, which only these keys name (tree.md 2). @throws CheckpointError */
+/** A witness cosigns a tree, and only these keys give its name (tree.md 2). @throws CheckpointError */
 function assertStated(installation: readonly string[]): readonly string[] {
   if (installation.length > 0) return installation
   throw new CheckpointError(
@@ -69,7 +69,7 @@ function assertStated(installation: readonly string[]): readonly string[] {
   )
 }
 
-/** Whether a checkpoint of the installation's log was signed after an export, for an entry after the end of the log. */
+/** Whether a checkpoint of the installation's log is later than an export: signed after it, for an entry after its end. */
 function isLater({ last_id, created_at }: Checkpoint, { end }: Beginning): boolean {
   return end !== undefined && last_id > end.head_id && created_at > end.created_at
 }
@@ -78,16 +78,16 @@ interface Beginning {
   tenant_id?: string
   /** where and when the installation's log ended, if it has an anchor */
   end?: ReturnType<typeof findEnd>
-  /** of the keys that signed the log (key-change.md 4) */
+  /** changes of the keys that signed the log (key-change.md 4) */
   changes: KeyChange[]
-  /** the keys of the installation, oldest first; none if the file does not state them */
+  /** the installation's keys, oldest first; none if the file does not state them */
   installation: readonly string[]
   begun: string[]
-  /** the error of reading further lines, if any: joined exports may not belong together */
+  /** the error of reading more lines, if any: joined exports may not belong together */
   fault?: unknown
 }
 
-/** Reads the header's tenant and what the anchor says, up to the first fault, which the verdict will report. */
+/** Reads the header and the anchor, up to the first fault, which the verdict will report. */
 async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> {
   const found: Beginning = { changes: [], installation: [], begun: [] }
   const read = async () => {
@@ -111,7 +111,7 @@ async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> 
   return found
 }
 
-/** Yields all lines from the first; fails where reading the first ones did, because the rest then has none. */
+/** Yields all lines again, including those already read; throws where reading them threw, since nothing follows. */
 async function* joined({ begun, fault }: Beginning, rest: AsyncGenerator<string>): AsyncGenerator<string> {
   yield* begun
   if (fault !== undefined) throw fault

@@ -1,4 +1,4 @@
-/** Verifies an export offline, from the file and a public key alone, see export.md. Imports only code of the specs. */
+/** Verifies an export offline from the file and a public key, see export.md. Imports only code of the specifications. */
 import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack, readMetadata } from '../formats/chain.js'
@@ -38,54 +38,54 @@ export interface ExportVerdict {
   valid: boolean
   tenant_id?: string
   verified_entries: number
-  /** where the entries begin: after this id */
+  /** the id after which the entries begin */
   after_id?: number
   last_id?: number
   /** the last entry of the log when the export was signed; greater than `last_id` for a stretch (export.md 4) */
   head_id?: number
   missing?: Missing[]
   whole?: boolean
-  /** whether the key that signed was given, and did not come from the file itself */
+  /** whether the signing key was given by the caller, not only by the file */
   trusted_key: boolean
   /**
-   * if another key than the signing one was given: the statements, from the given key on, by which it vouches for the
-   * one that signed. A thief of the given key can write such a statement too
+   * if another key than the signing one was given: the statements by which the given key vouches for the signing one. A
+   * thief of the given key could also write them
    */
   key_changes?: KeyChange[]
   /** if checkpoints were given: whether all were compared */
   checkpoint_compared?: boolean
-  /** the checkpoint that was given, once its signature was verified; or the newest one that could not be compared */
+  /** the given checkpoint, once its signature was verified, or the newest one that could not be compared */
   checkpoint?: KeptStatement
-  /** why that one could not be compared */
+  /** why that checkpoint could not be compared */
   unused?: Unused | undefined
-  /** if several checkpoints were given: how all of them compare */
+  /** if several checkpoints were given: how all compare */
   checkpoints?: ComparedCheckpoints
-  /** if the file has entries by which an operator accepted that the log lost others */
+  /** set if entries of the file say that an operator accepted the loss of entries */
   accepted_rollbacks?: CountedRollbacks
   signed_at?: string
-  /** the key that signed the export, as the file names it */
+  /** the key that signed the export, as the file states it */
   public_key?: string
-  /** the name of the tree of the installation's log, as that key states it */
+  /** the name of the installation's tree, as that key states it */
   tree?: string
-  /** whether that name was given */
+  /** whether the caller gave that name */
   trusted_tree?: boolean
-  /** the last signed entry, if the file does not end with it: the file was truncated, or joined wrongly */
+  /** the last signed entry, if the file ends before it: the file was truncated, or joined wrongly */
   signed_through?: number
-  /** through which entry the log was purged, if that is why it does not begin with entry 1 */
+  /** the last purged entry, if a purge is why the log does not begin with entry 1 */
   purged_through?: number
-  /** the anchor of the installation's log that covers the tenant, if the file has one (export.md 8) */
+  /** the anchor in the installation's log that covers the tenant, if the file has one (export.md 8) */
   anchor?: {
     id: number
     created_at: string
     tenants: number
-    /** the head that it covers */
+    /** the tenant's head that it covers */
     last_id: number
-    /** whether the file has that entry */
+    /** whether the file has the entry of that head */
     compared: boolean
     /**
-     * if a checkpoint of the installation's log was compared: whether it vouches for the anchor, because it is of the
-     * anchor's entry or because the tree that witnesses cosigned with it has the anchor. Otherwise only the server says
-     * that both belong to one log, and its keys can sign another
+     * if a checkpoint of the installation's log was compared: whether it vouches for the anchor, because it is for the
+     * anchor's entry, or because the tree that witnesses cosigned with it contains the anchor. If not, only the server
+     * says that both belong to one log, and its keys could sign another
      */
     vouched?: boolean
   }
@@ -97,7 +97,7 @@ export interface ExportVerdict {
 }
 
 export interface KeptStatement {
-  /** the tenant whose log it is of */
+  /** the tenant of the log */
   tenant_id: string
   id: number
   /** `h` of that entry, in base64 as in the note */
@@ -105,7 +105,6 @@ export interface KeptStatement {
   signed_at: string
 }
 
-/** Makes what a verdict says about a checkpoint. */
 export function viewCheckpoint({ tenant_id, last_id, hash, created_at }: Checkpoint): KeptStatement {
   return { tenant_id, id: last_id, hash: encodeBase64(hash), signed_at: created_at }
 }
@@ -115,31 +114,31 @@ export type Missing = 'beginning' | 'end'
 
 export interface VerifyExportOptions {
   /**
-   * the public key to trust, or several; by default the one in the file, which proves nothing against a forger. It may
-   * be from before or after a key change that the file states
+   * the public keys to trust; by default the one in the file, which proves nothing against a forger. A key may be from
+   * before or after a key change that the file states
    */
   publicKey?: PublicKeys | undefined
-  /** the name that the tree of the installation's log must have (tree.md 2) */
+  /** the name that the installation's tree must have (tree.md 2) */
   tree?: string | undefined
-  /** the checkpoint that the verdict names, as a note; by default the newest of `checkpoints`, those of the log first */
+  /** the note of the checkpoint that the verdict names; by default the newest of `checkpoints`, first those of the log itself */
   checkpoint?: string | undefined
-  /** all checkpoints that were kept of this log and of the installation's, as notes: none may contradict the file (export.md 6) */
+  /** the notes of all kept checkpoints of this log and the installation's: none may contradict the file (export.md 6) */
   checkpoints?: readonly string[]
-  /** if witnesses cosigned a tree that ends with `checkpoint`: the proof of that (tree.md 5) */
+  /** if witnesses cosigned a tree that ends with `checkpoint`: its proof (tree.md 5) */
   treeProof?: readonly Uint8Array[] | undefined
-  /** called with each entry that was verified; what it says counts only if the verdict is valid */
+  /** called with each verified entry; its content counts only if the verdict is valid */
   onEntry?: ((entry: ExportedEntry) => void) | undefined
   onProgress?: ((entries: number) => void) | undefined
 }
 
 const PROGRESS_ENTRIES = 50_000
 
-/** What to do about a key that did not sign a genuine file: the file may be older than the key. */
+/** Advice for a key that did not sign a genuine file: the file may be older than the key. */
 export const IF_REPLACED = '; if the operator replaced the key since, give the earlier one'
 
 /**
- * Verifies the lines of an export, each without its line feed. Never throws because of the file's content: the verdict
- * reports it. @throws KeptNoteError if one of `checkpoints` contradicts it and was not signed
+ * Verifies the lines of an export, each without its line feed. Never throws because of the file's content, which the
+ * verdict reports. @throws KeptNoteError if one of `checkpoints` contradicts the file and was not signed
  */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
@@ -172,7 +171,7 @@ export async function verifyExport(
   }
 }
 
-/** What the verdict says about an entry that did not follow from the entries before it (chain.md 11). */
+/** The verdict's text about an entry that earlier entries do not allow (chain.md 11). */
 const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
   replaces_mismatch: (id) =>
     `entry ${id} was not made on the last state of its row: an older row was put back before it`,
@@ -181,20 +180,20 @@ const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
     `the tenant is deleted, but by the entries through ${id} a key is not destroyed, or an API key not revoked`,
 }
 
-/** An anchor, and the installation's own log, are compared by these keys alone. */
+/** Only these keys verify an anchor, and the installation's own log. */
 const NO_INSTALLATION = 'the first line does not state the keys of the installation'
 
 type Position = { id: number; hash: Uint8Array; created_at: string }
 
 class ExportReader {
   readonly verdict: ExportVerdict
-  /** the kept checkpoint contradicts an entry: refused, but read to its end, as a later entry may accept the loss */
+  /** the kept checkpoint contradicts an entry. The file is refused, but read to its end: a later entry may accept the loss */
   contradiction: ExportFault | undefined
   private header: ExportHeader | undefined
   private history: RightsHistory = createRightsHistory({ after_id: 0 })
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
-  /** whether the last entry says that the log goes on in another installation */
+  /** whether the last entry says that the log continues in another installation */
   private hasMoved = false
   private readonly rollbacks = new AcceptedRollbacks()
   private comparison: CheckpointComparison | undefined
@@ -203,7 +202,6 @@ class ExportReader {
   private isEnded = false
   private readonly leaves = new RunningRoot()
   private changes: KeyChange[] = []
-  /** the keys of the installation, oldest first; none if the file does not state them */
   private installation: readonly string[] = []
 
   constructor(private readonly options: Omit<VerifyExportOptions, 'onProgress'>) {
@@ -264,13 +262,13 @@ class ExportReader {
     return publicKey === undefined ? undefined : [publicKey].flat()
   }
 
-  /** One of these keys must have signed a kept checkpoint of the log. @throws ExportFault if none was given */
+  /** The keys of which one must have signed a kept checkpoint of the log. @throws ExportFault if none was given */
   private get signers(): readonly string[] {
     if (!this.given) throw new ExportFault('a checkpoint was given without the public key that verifies it')
     return this.changes.length > 0 ? this.keys : this.given
   }
 
-  /** All keys that signed the log, oldest first, as far as the file states them. */
+  /** All keys that signed the log, oldest first, as the file states them. */
   private get keys(): string[] {
     return listKeys(this.changes)
   }
@@ -355,7 +353,7 @@ class ExportReader {
     this.isEnded = true
   }
 
-  // The server signs a tree over exactly the entries of the file (proof.md 2).
+  // The server signs a tree over exactly the file's entries (proof.md 2).
   private assertTree(note: string, publicKey: string): void {
     const { header, last, leaves } = this
     const { tenant_id, after_id, last_id, root } = readEntryTree(note, publicKey)
@@ -377,7 +375,7 @@ class ExportReader {
     verdict.key_changes = changes.slice(keys.findLastIndex((key) => given.includes(key)))
   }
 
-  // The anchor's position is signed by the key of the trailer.
+  // The trailer's key signed the anchor's position.
   private endAnchor(covered: ExportAnchor, end: { publicKey: string; head_id: number }): ShownInstallation {
     const { links, verdict } = this
     const { last_id } = covered
@@ -402,7 +400,7 @@ class ExportReader {
     if (isCompared) verdict.anchor.vouched = agreeing.last_id === verdict.anchor.id || isSeen
   }
 
-  /** Whether the tree that witnesses cosigned with a checkpoint has the anchor. @throws ExportFault */
+  /** Whether the tree that witnesses cosigned with a checkpoint contains the anchor. @throws ExportFault */
   private isInTree({ last_id }: Checkpoint, anchor_id: number, size: number): boolean {
     const linked = this.links?.entries.find(({ id }) => id === last_id)
     const { treeProof } = this.options
@@ -411,7 +409,6 @@ class ExportReader {
     return anchor_id < last_id
   }
 
-  // At the entry that the anchor covers, the hashes must be equal.
   private compareWithAnchor(): void {
     const { covered, last, verdict } = this
     if (covered?.last_id !== last.id) return
@@ -422,7 +419,6 @@ class ExportReader {
     if (verdict.anchor) verdict.anchor.compared = true
   }
 
-  // At the entry of a kept checkpoint, the hashes must be equal.
   private compareWithKept(): void {
     this.contradiction ??= this.comparison?.compare(this.last)
   }
@@ -432,14 +428,14 @@ class ExportReader {
   }
 }
 
-/** Reads what the last line of an export states; if it is a checkpoint, the log ends there. @throws CheckpointError */
+/** Reads the statement in the last line of an export; if it is a checkpoint, the log ends there. @throws CheckpointError */
 export function readSigned(trailer: ExportTrailer): Stretch {
   if ('stretch' in trailer) return readStretch(trailer.stretch, trailer.public_key)
   const checkpoint = readCheckpoint(trailer.checkpoint, trailer.public_key)
   return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }
 }
 
-/** Reads through which entry the log was purged from a purge entry; undefined for other entries. */
+/** Reads the last purged entry from a purge entry; undefined for other entries. */
 export function purgedThrough(entry: Pick<AuditEntry, 'action' | 'metadata'>): number | undefined {
   if (entry.action !== 'audit.purge') return undefined
   const { purged_through } = readMetadata(entry)

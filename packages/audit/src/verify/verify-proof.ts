@@ -1,4 +1,4 @@
-/** Verifies a file that proves entries, see proof.md: from the file and a public key alone. Pure. */
+/** Verifies a file that proves entries, from the file and a public key, see proof.md. Pure. */
 import { decodeHex } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { equalBytes } from '../crypto.js'
@@ -26,31 +26,31 @@ const proofSchema = z.strictObject({
 export interface ProofVerdict {
   valid: boolean
   tenant_id?: string
-  /** the entries that are proven; none if it is not valid */
+  /** the proven entries; none if the file is not valid */
   entries: ExportedEntry[]
-  /** the tree holds the entries after `after_id` through `last_id` */
+  /** the tree contains the entries after `after_id` through `last_id` */
   after_id?: number
   last_id?: number
   signed_at?: string
   public_key?: string
   trusted_key: boolean
-  /** the statements by which a given key vouches for the one that signed; as in the verdict on an export */
+  /** the statements by which a given key vouches for the signing one, as in the verdict on an export */
   key_changes?: KeyChange[]
-  /** if checkpoints were given: whether the file has the entry of one of them */
+  /** if checkpoints were given: whether the file has the entry of any */
   checkpoint_compared?: boolean
-  /** the newest that was compared; the newest of all if none was */
+  /** the newest compared checkpoint, or the newest of all if none was compared */
   checkpoint?: KeptStatement
   reason?: string
 }
 
 export interface VerifyProofOptions {
-  /** the public key to trust, or several; by default the one in the file, which proves nothing against a forger */
+  /** the public keys to trust; by default the one in the file, which proves nothing against a forger */
   publicKey?: PublicKeys | undefined
-  /** the checkpoints of the tenant that were kept, as notes, the newest first: none may contradict the file */
+  /** the notes of the tenant's kept checkpoints, the newest first: none may contradict the file */
   checkpoints?: readonly string[]
 }
 
-/** Verifies a file. Never throws because of its content: the verdict reports it. */
+/** Verifies a file. Never throws because of its content, which the verdict reports. */
 export function verifyProof(file: string, options: VerifyProofOptions = {}): ProofVerdict {
   const verdict: ProofVerdict = { valid: false, entries: [], trusted_key: options.publicKey !== undefined }
   try {
@@ -73,7 +73,7 @@ export function verifyProof(file: string, options: VerifyProofOptions = {}): Pro
   }
 }
 
-/** Reads a file (proof.md 3); the entries have no tenant yet. @throws ExportFault */
+/** Reads a file (proof.md 3). The entries have no tenant yet. @throws ExportFault */
 function readProof(file: string): Proof {
   const line = file.endsWith('\n') ? file.slice(0, -1) : ''
   const { key_changes = [], ...read } = parse(line, proofSchema, 'the file is not a proof of entries')
@@ -95,7 +95,7 @@ function readProof(file: string): Proof {
   return proof
 }
 
-/** Reads which key signed and who vouches for it; returns the keys that may have signed a checkpoint. */
+/** Reads the signing key and who vouches for it. Returns the keys that may have signed a checkpoint. */
 function readKeys(proof: Proof, given: readonly string[] | undefined, verdict: ProofVerdict): readonly string[] {
   const changes = followKeyChanges(proof.key_changes)
   const keys = listKeys(changes)
@@ -109,7 +109,6 @@ function readKeys(proof: Proof, given: readonly string[] | undefined, verdict: P
   return keys
 }
 
-/** Checks that the `h` of an entry follows from the one before it. */
 function assertEntry(before: Uint8Array, entry: ExportedEntry): ExportedEntry {
   if (!equalBytes(entryHash(before, entry), entry.hash))
     throw new ExportFault(`entry ${entry.id} was altered, or is of another log`)
@@ -124,7 +123,7 @@ function assertHeld({ id, hash, proof }: LinkedEntry, { after_id, last_id, root 
     throw new ExportFault(`the signed tree does not hold entry ${id}`)
 }
 
-/** Reads the given checkpoint; its error says that the checkpoint, not the proof, is at fault. @throws ExportFault */
+/** Reads the given checkpoint. An error says that the checkpoint, not the proof, is at fault. @throws ExportFault */
 function readKept(note: string, keys: readonly string[]): Checkpoint {
   try {
     return readCheckpoint(note, keys)

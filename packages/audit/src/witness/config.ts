@@ -1,4 +1,4 @@
-/** The configuration of a witness: its environment, and the list of the logs that it cosigns. */
+/** The configuration of a witness: its environment, and the list of logs that it cosigns. */
 import { resolve } from 'node:path'
 import { CheckpointError, ED25519, type NoteKey, readNoteKey } from '../formats/signed-note.js'
 import { LOG_LEVELS, type LogLevel } from '../node/log.js'
@@ -9,14 +9,14 @@ const MAX_PORT = 65_535
 
 export interface WitnessConfig {
   directory: string
-  /** base64 of 32 bytes, or a file that holds it; neither: the file in the directory */
+  /** base64 of 32 bytes, or a file with it; if neither is set, the file in the directory */
   key: { value: string | undefined; file: string | undefined }
-  /** the file that lists the logs; undefined: the one in the directory */
+  /** the file that lists the logs; undefined for the one in the directory */
   logs: string | undefined
   host: string
   port: number
   logLevel: LogLevel
-  /** unknown variables that are named like the witness's, perhaps misspelt */
+  /** unknown variables with the witness's prefix, perhaps misspelt */
   unknownVariables: string[]
 }
 
@@ -59,9 +59,9 @@ function readLevel(text: string): LogLevel {
 }
 
 /**
- * Reads which logs a witness cosigns: one key a line in C2SP's written form, followed, if the log's origin is not the
- * name of the key, by a space and the origin, which may have spaces. Several lines with one origin are keys of one log.
- * Empty lines and lines that begin with `#` are skipped.
+ * Reads the list of logs to cosign. Each line is a key in C2SP's written form, followed by a space and the log's origin
+ * (which may have spaces) unless that is the key's name. Several lines with one origin are keys of one log. Empty lines
+ * and lines that begin with `#` are skipped.
  * @throws WitnessError with the number of the line that is wrong, or if the list is empty
  */
 export function readLogList(text: string, path: string): LogKeys {

@@ -1,4 +1,4 @@
-/** The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second process out. */
+/** The directory of a witness: its key, its state, its list of logs, and a lock against a second process. */
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile, rename, stat, writeFile } from 'node:fs/promises'
@@ -18,17 +18,17 @@ import { readStateFile, replaceStateFile, WitnessError, type WitnessState, write
 const LOG_LIST = `# The logs that this witness cosigns: one key a line. That of an EaaS installation: eaas audit public-key --tree
 `
 
-/** What to do about a missing or malformed key, for a witness that is created ... */
+/** Advice on a missing or malformed key, for a new witness ... */
 const NEW_KEY =
   'Make one with: openssl rand -base64 32. Or set neither EAAS_WITNESS_KEY nor EAAS_WITNESS_KEY_FILE: then --create makes it.'
-/** ... and for an existing witness: others trust its key, and its state accepts no other. */
+/** ... and for an existing one: others trust its key, and its state accepts no other. */
 const OWN_KEY =
   'A witness that exists needs the key that it was created with: restore it from a copy, or name the file that holds it in EAAS_WITNESS_KEY_FILE. If it is ' +
   'lost, create a new witness in another directory (EAAS_WITNESS_DIR), whose key must then be given to everybody who trusts this one.'
 const NEEDED_LIST =
   'Create it with the key of each log to cosign, one a line (that of an installation: eaas audit public-key --tree), or name another list in EAAS_WITNESS_LOGS.'
 
-/** Thrown when the directory was moved, or another process took its lock: that one may sign another history. */
+/** Thrown when the directory was moved, or another process took its lock and may sign another history. */
 export class LostDirectoryError extends WitnessError {
   override readonly name = 'LostDirectoryError'
 
@@ -46,26 +46,26 @@ export class LostDirectoryError extends WitnessError {
 export interface WitnessFiles {
   key: NoteKey
   signingKey: SigningKey
-  /** where the key was read from; undefined: the environment */
+  /** the file of the key; undefined if it came from the environment */
   keyFile: string | undefined
   logs: LogKeys
   state: WitnessState
-  /** Replaces the state; it is on disk when this resolves. @throws LostDirectoryError */
+  /** Replaces the state, durably once this resolves. @throws LostDirectoryError */
   save(state: WitnessState): Promise<void>
-  /** Checks that the directory is still this process's. @throws LostDirectoryError */
+  /** Checks that this process still holds the directory. @throws LostDirectoryError */
   assertHeld(): void
   release(): Promise<void>
 }
 
-/** Creates the directory of a witness; returns its public key. @throws WitnessError, CheckpointError for a bad name */
+/** Creates the directory of a witness. Returns its public key. @throws WitnessError, CheckpointError for a bad name */
 export async function createWitness({ directory, key }: WitnessConfig, name: string): Promise<NoteKey> {
-  // Checked first: otherwise the advice to make a key could lead the operator to overwrite that of the witness here.
+  // Checked first: otherwise the advice to make a key could lead the operator to overwrite this witness's key.
   if (existsSync(statePath(directory))) throw notEmpty(directory)
   const known = await readKey(key, NEW_KEY)
   const seed = known ?? randomBytes(KEY_BYTES)
   const signingKey = signingKeyOf(createSecretKey(seed))
   const noteKey = createWitnessKey(name, signingKey)
-  // Made as a draft and renamed: a crash leaves a whole witness or none, and nothing is ever overwritten.
+  // A draft is renamed: a crash leaves a complete witness or none, and nothing is ever overwritten.
   try {
     await withDraft(resolve(directory), async (draft) => {
       createDraft(draft, directory)
@@ -159,7 +159,7 @@ function keyPath(directory: string): string {
   return join(directory, 'witness.key')
 }
 
-/** Reads the 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` */
+/** Reads the 32 bytes of a key; undefined if neither source is set. @throws WitnessError with `remedy` */
 async function readKey({ value, file }: WitnessConfig['key'], remedy: string): Promise<Uint8Array | undefined> {
   if (value !== undefined && file !== undefined)
     throw new WitnessError('EAAS_WITNESS_KEY and EAAS_WITNESS_KEY_FILE are both set. Set only one of them.')

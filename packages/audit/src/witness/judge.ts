@@ -12,7 +12,7 @@ import {
 } from '../formats/signed-note.js'
 import { assertSigned, readTreeHead, type TreeHead } from '../formats/tree.js'
 
-/** The keys of each log, by its origin. */
+/** The keys of each log, by origin. */
 export type LogKeys = ReadonlyMap<string, readonly NoteKey[]>
 
 /** The last tree of a log that a witness cosigned. */
@@ -21,9 +21,9 @@ export type Seen = Pick<TreeHead, 'size' | 'root'>
 /** A request whose note a key of the log signed. */
 export interface Admitted extends Pick<AddCheckpoint, 'old' | 'proof'> {
   head: TreeHead
-  /** the text that the log signed, and that is to be cosigned */
+  /** the text that the log signed and the witness is to cosign */
   text: string
-  /** the text with the log's signatures, and no others */
+  /** the text with the log's signatures only */
   note: string
 }
 
@@ -32,7 +32,7 @@ export class WitnessRefusal extends Error {
   constructor(
     readonly status: 400 | 403 | 404 | 409 | 422,
     message: string,
-    /** of a 409: the size that was cosigned last */
+    /** with 409: the last cosigned size */
     readonly size?: number,
   ) {
     super(message)
@@ -51,7 +51,7 @@ export function admit(body: Uint8Array, logs: LogKeys): Admitted {
   return { old, proof, head, text: signed.text, note: noteOf(signed, keys) }
 }
 
-/** Checks that the tree continues what was cosigned last, if anything was. @throws WitnessRefusal 409 or 422 */
+/** Checks that the tree continues the last one cosigned, if any. @throws WitnessRefusal 409 or 422 */
 export function assertConsistent({ old, proof, head: { size, root } }: Admitted, seen: Seen | undefined): void {
   const { size: oldSize, root: oldRoot } = seen ?? { size: 0, root: merkleRoot([]) }
   if (old !== oldSize) throw new WitnessRefusal(409, 'the old size is not what this witness cosigned last', oldSize)
@@ -61,7 +61,7 @@ export function assertConsistent({ old, proof, head: { size, root } }: Admitted,
     throw new WitnessRefusal(422, 'the proof does not show that the tree continues what this witness cosigned last')
 }
 
-/** Whether the log signed a tree that was refused because it does not continue the one cosigned last. */
+/** Whether the log signed a tree that was refused because it was not shown to continue the last one cosigned. */
 export function contradicts({ old, head: { size, root } }: Admitted, seen: Seen): boolean {
   return old === seen.size && (size !== old || !equalBytes(root, seen.root))
 }

@@ -9,23 +9,23 @@ import { UnwrittenStateError, type Witness } from './witness.js'
 
 const PATH = '/add-checkpoint'
 const TEXT = 'text/plain; charset=utf-8'
-/** How long a request may take to arrive, in milliseconds: its headers, and all of it. */
+/** How long a request's headers, and the whole request, may take to arrive, in milliseconds. */
 const HEADERS_TIMEOUT_MS = 5_000
 const REQUEST_TIMEOUT_MS = 15_000
 const TIMEOUT_CHECK_MS = 1_000
 const KEEP_ALIVE_MS = 60_000
 const MOST_CONNECTIONS = 256
-/** What all requests under way may hold, each as much as the longest body, and those from one address. */
+/** Bytes that open requests may hold in total, and from one address. Each counts as the longest body. */
 const PROCESS_BYTES = 64 * MAX_REQUEST_BYTES
 const ADDRESS_BYTES = PROCESS_BYTES / 4
-/** How long each piece of a body keeps its room after the answer, in milliseconds: it takes a hundredth as long to read. */
+/** How long each piece of a body keeps its room after the answer, in milliseconds; reading it takes a hundredth of that. */
 const PIECE_MS = 1
-/** How long the reader of the log may take at the end, in milliseconds. */
+/** How long the last lines of the log may take to be read, in milliseconds. */
 const LOGGED_MS = 1_000
 
 type Answer = { status: number; body: string; type?: string; headers?: Record<string, string> }
 
-/** Thrown for a request that is answered without all of its body. */
+/** Thrown for a request that is answered before its body was read completely. */
 class UnreadBody extends Error {
   override readonly name = 'UnreadBody'
 
@@ -36,7 +36,7 @@ class UnreadBody extends Error {
 
 const BUSY: Answer = { status: 503, body: 'busy\n', headers: { 'retry-after': '1' } }
 
-/** Creates the server; does not listen yet. `end` is called once the directory of the witness is lost. */
+/** Creates the server, which does not listen yet. `end` is called if the witness's directory is lost. */
 export function createWitnessServer(witness: Witness, log: Log, end: () => void = endProcess): Server {
   const hold = createHeldBytes<[address: string]>([PROCESS_BYTES, ADDRESS_BYTES], () => new UnreadBody(BUSY))
   const server = createServer(
@@ -65,7 +65,7 @@ export function createWitnessServer(witness: Witness, log: Log, end: () => void 
   return server
 }
 
-/** Finds the answer; undefined if the connection ended within the body. */
+/** Finds the answer; undefined if the connection ended before the end of the body. */
 async function answerTo(
   request: IncomingMessage,
   witness: Witness,
@@ -106,7 +106,7 @@ function failureAnswer(error: unknown, { log, end }: { log: Log; end: () => void
   return { status: 500, body: 'unexpected error\n' }
 }
 
-/** Ends the process once the log is written, and soon even if nothing reads it. */
+/** Ends the process once the log is written, or soon if nothing reads it. */
 function endProcess(): void {
   process.exitCode = 1
   setTimeout(() => process.exit(), LOGGED_MS)
@@ -117,7 +117,7 @@ function stackOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? String(error)) : String(error)
 }
 
-/** Reads the whole body; `onPiece` counts its pieces. @throws UnreadBody if it is refused; rejects if the connection ends within it */
+/** Reads a body; `onPiece` counts its pieces. @throws UnreadBody if it is refused. Rejects if the connection ends before it */
 async function readBody(request: IncomingMessage, onPiece: () => number): Promise<Uint8Array> {
   const tooLong = new UnreadBody({ status: 413, body: `a request has at most ${MAX_REQUEST_BYTES} bytes\n` })
   if (Number(request.headers['content-length'] ?? 0) > MAX_REQUEST_BYTES) throw tooLong

@@ -1,4 +1,4 @@
-/** Keeps the last tree of each log that a witness cosigned, in a file that survives a crash, see cosignature.md 5. */
+/** Keeps the last tree of each log that a witness cosigned, in a file that survives crashes, see cosignature.md 5. */
 import { readFile } from 'node:fs/promises'
 import { encodeBase64, explainUnwritten, readJson } from '@eaas/protocol'
 import * as z from 'zod/mini'
@@ -53,9 +53,9 @@ export async function readStateFile(path: string): Promise<WitnessState> {
   return readState(text)
 }
 
-/** Replaces a state file; it is on disk when this resolves. @throws WitnessError if it cannot be written */
+/** Replaces a state file, durably once this resolves. @throws WitnessError if it cannot be written */
 export async function replaceStateFile(path: string, state: WitnessState): Promise<void> {
-  // The cosignature is made afterwards: a crash before the new state is in place leaves none.
+  // The cosignature is made only afterwards, so a crash before the new state is stored leaves none.
   await replaceFile(path, writeState(state)).catch((error: NodeJS.ErrnoException) => {
     throw new WitnessError(explainUnwritten(path, error))
   })

@@ -1,4 +1,4 @@
-/** A witness: judges requests by its state, and answers only once the state is on disk. Requests take turns. */
+/** A witness: judges requests against its state one by one, and answers only once the new state is on disk. */
 import { encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { cosign } from '../formats/cosignature.js'
@@ -6,18 +6,18 @@ import { LostDirectoryError, type WitnessFiles } from './directory.js'
 import { type Admitted, admit, assertConsistent, contradicts, type Seen } from './judge.js'
 
 export interface WitnessEvents {
-  /** `note` is what the log signed; `isNew` is false for a tree that was cosigned before. */
+  /** `note` is what the log signed; `isNew` is false for a tree that was already cosigned. */
   cosigned(details: { origin: string; size: number; note: string }, isNew: boolean): void
-  /** A log signed a `note` whose tree was not shown to continue the one cosigned last. Once for each tree. */
+  /** A log signed a `note` whose tree was not shown to continue the last one cosigned. Called once for each tree. */
   contradicted(details: { origin: string; cosigned_size: number; cosigned_root: string; note: string }): void
 }
 
 export interface Witness {
-  /** Cosigns a request: returns the line. @throws WitnessRefusal, UnwrittenStateError, LostDirectoryError */
+  /** Cosigns a request. Returns the signature line. @throws WitnessRefusal, UnwrittenStateError, LostDirectoryError */
   addCheckpoint(body: Uint8Array): Promise<string>
 }
 
-/** Thrown when the next state could not be written: nothing was cosigned. */
+/** Thrown when the next state could not be written. Nothing was cosigned. */
 export class UnwrittenStateError extends Error {
   override readonly name = 'UnwrittenStateError'
 
@@ -34,9 +34,9 @@ export function createWitnessService(
 ): Witness {
   let seen: ReadonlyMap<string, Seen> = state.logs
   let turn: Promise<unknown> = Promise.resolve()
-  const reported = new Set<string>() // their hashes, because a text may be long
+  const reported = new Set<string>() // by hash, because a text may be long
 
-  // Anyone who has a note of the log can send it as often as they like.
+  // Reported once: anyone with a note of the log can send it again and again.
   const report = ({ head: { origin }, text, note }: Admitted, { size, root }: Seen) => {
     const hash = encodeBase64(sha256(encodeUtf8(text)))
     if (reported.has(hash)) return

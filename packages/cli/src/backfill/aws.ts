@@ -1,10 +1,10 @@
-/** Reads messages of the AWS Encryption SDK, by the `decrypt` of its own client, which holds the caller's keyring. */
+/** Reads messages of the AWS Encryption SDK. Its own client decrypts them, with the caller's keyring. */
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } from '@eaas/sdk/maintenance'
 import { askWithRow, ROW_HINT } from './table.js'
 
-/** The part that a reader uses of what `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to. */
+/** What a reader uses of the result of `decrypt` from `@aws-crypto/client-node` or `-browser`. */
 export interface AwsDecrypted {
   plaintext: Uint8Array
   messageHeader: { readonly encryptionContext: Readonly<Record<string, string>> }
@@ -14,27 +14,27 @@ type Context = Readonly<Record<string, string>>
 
 export interface AwsMessageOptions {
   /**
-   * Decrypts one message: `(message) => decrypt(keyring, message)`, with `decrypt` of `buildClient()` and your keyring,
-   * or your materials manager.
+   * Decrypts one message: `(message) => decrypt(keyring, message)`, with `decrypt` of `buildClient()` and your keyring
+   * or materials manager.
    */
   decrypt: (message: Uint8Array) => Promise<AwsDecrypted>
   /**
-   * Members that the encryption context of each message must have, or a function that returns those of a row, at least
-   * one: `(row) => ({ id: String(row.id) })`. A row fails if the function reads a column that the row lacks. A message
+   * Members that the encryption context of each message must have, at least one, or a function that returns those of a
+   * row: `(row) => ({ id: String(row.id) })`. A row fails if the function reads a column that the row lacks. A message
    * may have more members: the client adds a public key when it signs.
    */
   encryptionContext?: Context | ((row: Readonly<Row>) => Context) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */
   as?: 'text' | 'bytes' | undefined
-  /** `true` also takes values that do not begin as a message does as plaintext. */
+  /** If `true`, also takes values that do not begin like a message as plaintext. */
   acceptPlaintext?: boolean | undefined
 }
 
 /**
- * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, that are stored in base64, in hex or as
- * bytes. Uses the network only as your `decrypt` does. A value that is no message, that `decrypt` refuses, or whose
- * encryption context lacks a member fails its row. Only an encryption context that depends on the row reveals a message
- * that was moved there from another row.
+ * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, stored in base64, in hex or as bytes. Only
+ * your `decrypt` uses the network. A row fails if its value is not a message, if `decrypt` refuses it, or if its
+ * encryption context lacks a member. A message moved here from another row is only noticed if the encryption context
+ * depends on the row.
  * @throws InvalidInputError when an option is wrong
  */
 export function awsMessageReader(options: AwsMessageOptions): Reader {
@@ -74,7 +74,7 @@ export function awsMessageReader(options: AwsMessageOptions): Reader {
 
 const OPTIONS = ['decrypt', 'encryptionContext', 'as', 'acceptPlaintext'] satisfies (keyof AwsMessageOptions)[]
 
-/** @throws ContentError when a row has no member, or one without text: any message would fit */
+/** @throws ContentError when a row yields no member, or one without text: any message would then fit */
 function membersFor(encryptionContext: (row: Readonly<Row>) => unknown, row: Readonly<Row>): [string, string][] {
   const members = Object.entries(Object(askWithRow('encryptionContext', encryptionContext, row)))
   if (members.length > 0 && members.every((one): one is [string, string] => typeof one[1] === 'string')) return members
@@ -82,7 +82,7 @@ function membersFor(encryptionContext: (row: Readonly<Row>) => unknown, row: Rea
   throw new ContentError('`encryptionContext` returned no members with text for the row', hint)
 }
 
-/** @throws ContentError when a value that begins as a message is truncated, altered or in another alphabet */
+/** @throws ContentError when a value that begins like a message is truncated, altered or in another alphabet */
 function decodeMessage(spelled: string): Uint8Array {
   try {
     return decodeBase64(spelled)
@@ -92,13 +92,13 @@ function decodeMessage(spelled: string): Uint8Array {
   }
 }
 
-/** @throws ContentError when the client refuses, for whatever reason: its own error may quote the value */
+/** @throws ContentError when the client refuses, for any reason: its own error may quote the value */
 async function open(decrypt: AwsMessageOptions['decrypt'], message: Uint8Array): Promise<AwsDecrypted> {
   let opened: AwsDecrypted | undefined
   try {
     opened = await decrypt(message)
   } catch (error) {
-    if (isEaasError(error)) throw error // such as E_NETWORK, with which the caller ends the run
+    if (isEaasError(error)) throw error // E_NETWORK, for example, which ends the run
   }
   if (opened && ArrayBuffer.isView(opened.plaintext)) return opened
   throw new ContentError(

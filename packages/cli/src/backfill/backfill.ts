@@ -1,4 +1,4 @@
-/** `backfill` and `inspectTable`, with the SDK's part of the work by whichever copy of the SDK made the model. */
+/** `backfill` and `inspectTable`. The copy of the SDK that made the model does the SDK's part of the work. */
 import { InvalidInputError } from '@eaas/sdk'
 import type { AnyModel, Reader, TableCounts } from '@eaas/sdk/maintenance'
 import * as sdk from '@eaas/sdk/maintenance'
@@ -11,27 +11,27 @@ const BATCH_ROWS = 200
 const MAX_ROWS_PER_SECOND = 1_000_000
 
 /**
- * What to do with each row. `seal`: seals rows with a value that is not sealed as the model seals (plaintext, format
- * v1, a former key, another library's), and adds missing indexes. `index`: makes all indexes anew, but no ciphertext,
- * of rows that lack one first. `rewrap`: renews wrapped keys of old versions, but no ciphertext. `reseal`: seals every
- * row anew under new DEKs. `open`: the opposite of `seal`: replaces each sealed value by its plaintext, and leaves the
- * indexes, by which the application searches meanwhile. `check`: opens every row and writes nothing, to find the rows
- * on which `open` would fail.
+ * What to do with each row. `seal`: seals rows with a value that is not sealed in the model's way (plaintext, format
+ * v1, a former key, another library's), and adds missing indexes. `index`: makes all indexes anew, beginning with rows
+ * that lack one; ciphertexts stay. `rewrap`: renews wrapped keys of old versions; ciphertexts stay. `reseal`: seals
+ * every row anew under new DEKs. `open`: the opposite of `seal`: replaces each sealed value by its plaintext, and
+ * leaves the indexes, by which the application still searches. `check`: opens every row and writes nothing, to find the
+ * rows on which `open` would fail.
  */
 export type BackfillWork = (typeof WORKS)[number]
 
 export interface InspectOptions {
   /** Ends the run with AbortedError. */
   signal?: AbortSignal | undefined
-  /** Rows that are read and written at a time, 1 to 10,000; 200 by default. */
+  /** How many rows are read and written at a time, 1 to 10,000; 200 by default. */
   batchSize?: number | undefined
-  /** Begins after this key. Pass `after` of the last progress to continue after a stop. */
+  /** Begins after this key. To continue after a stop, pass `after` of the last progress. */
   after?: string | undefined
-  /** The most rows in a second; no limit by default. */
+  /** The most rows per second; no limit by default. */
   rowsPerSecond?: number | undefined
-  /** Called and awaited after each page, when its rows are written. An error that it throws ends the run. */
+  /** Called and awaited after each page, once its rows are written. An error from it ends the run. */
   onProgress?: ((progress: BackfillProgress) => unknown) | undefined
-  /** For `inspectTable`: whether to open each row too and compare its indexes; otherwise only the forms are counted. */
+  /** For `inspectTable`: whether to open each row and compare its indexes, not only count the forms. */
   open?: boolean | undefined
 }
 
@@ -39,21 +39,21 @@ export interface BackfillOptions extends Omit<InspectOptions, 'open'> {
   /** `seal` by default. */
   work?: BackfillWork | undefined
   /**
-   * By field: turns a stored value that is no envelope into the field's value, such as another library's ciphertext
-   * into its plaintext. Null, undefined and an error of its own refuse the value, and the row is left as it is.
+   * By field: a function that reads a stored value which is not an envelope, such as another library's ciphertext. If
+   * it returns null or undefined, or throws its own error, the row fails and stays as it is.
    */
   read?: Readonly<Record<string, Reader>> | undefined
-  /** Reads and checks everything, and writes nothing. Its `after` stays as it was given, since no row is done. */
+  /** Reads and checks everything, and writes nothing. `after` stays as given, since no row is done. */
   dryRun?: boolean | undefined
 }
 
-/** What was found in a table. Holds keys of rows, and no value of a field. */
+/** What was found in a table. Contains keys of rows, but no value of a field. */
 export interface InspectReport {
   /** What was found, before anything was written. */
   found: TableCounts
-  /** How many rows do not open, or stay as they were because they cannot be sealed or written. */
+  /** How many rows do not open, or stayed as they were because they could not be sealed or written. */
   failed: number
-  /** The first 100 of them, and why. */
+  /** The first 100 of these rows, and why they failed. */
   failures: RowFailure[]
   /** The first 100 reasons, each with its rows. */
   causes: FailureCause[]
@@ -66,18 +66,18 @@ export type BackfillReport = InspectReport &
   Pick<BackfillProgress, 'rows' | 'changed' | 'current' | 'contended' | 'gone'>
 
 /**
- * Works through a table that is in use. Reads pages in the order of the keys and writes each row only if all columns of
- * the model still hold what was read, so that no write of the application is lost; a row that changed meanwhile is read
+ * Works through a table that is in use. Reads pages in the order of the keys, and writes a row only if all columns of
+ * the model still hold what was read, so that no write of the application is lost. A row that changed meanwhile is read
  * again. A row that fails stays as it is, and is in `failures`. May be killed at any time, and run again from the
- * beginning or with `after`: finished rows are only read. Accepts what the model accepts: for plaintext and for format
- * v1 pass one with `acceptPlaintext` and `acceptUnbound`.
+ * beginning or with `after`: finished rows are only read. Accepts what the model accepts: to read plaintext or format
+ * v1, the model needs `acceptPlaintext` or `acceptUnbound`.
  *
  * Needs `keys:read`, `wrap` and `unwrap`, and `hash` if the service makes the indexes; `open` and `check` need only
  * `unwrap`.
  *
  * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the database fails;
- * what `onProgress` and a table of the application throw; and the errors of a client, when the service fails. Rows that
- * were written stay so
+ * whatever `onProgress` or a table of the application throws; and the errors of a client, when the service fails.
+ * Written rows stay written
  * @example
  * ```ts
  * const report = await backfill(users, postgresTable(query, 'users'), { onProgress: (progress) => console.log(progress) })
@@ -92,10 +92,10 @@ export async function backfill(
 }
 
 /**
- * Reads a whole table and counts the forms of its values; with `open` also opens each row and compares its indexes.
- * Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, under the current version of
- * its key, and no index is missing. Has the options and errors of `backfill`; needs `keys:read`, and with `open` also
- * `unwrap`, and `hash` if the service makes the indexes.
+ * Reads a whole table and counts the forms of its values; with `open`, also opens each row and compares its indexes.
+ * Writes nothing. `left` of `found` is zero when every value is sealed in the model's way, under the current version of
+ * its key, and no index is missing. Takes the options and throws the errors of `backfill`. Needs `keys:read`, and with
+ * `open` also `unwrap`, and `hash` if the service makes the indexes.
  *
  * @example
  * ```ts
@@ -110,7 +110,7 @@ export async function inspectTable(
   return inspectWith(sdk, model, table, options)
 }
 
-/** The SDK's part of a run, from the copy that made the model: an application may have several copies. */
+/** The SDK's part of a run. It comes from the copy of the SDK that made the model: an application may have several. */
 export type Sdk = Pick<typeof sdk, 'describeModel' | 'getVersions' | 'isModel' | 'maintain'>
 
 export async function backfillWith(

@@ -1,13 +1,13 @@
-/** How to convert what a cast to text left in a column, where a field does not read it. */
+/** How to convert texts that a cast to text left in a column, and that a field does not read. */
 import { fieldText } from './postgres-values.js'
 
 interface CastText {
   /** What the field expects, as its error says. */
   expected: string
-  /** The texts, also as a regular expression of PostgreSQL. */
+  /** Matches the texts, in JavaScript and in PostgreSQL. */
   text: RegExp
   what: string
-  /** The value that the field reads, in SQL. */
+  /** SQL for the value that the field reads. */
   convert(column: string): string
 }
 
@@ -62,7 +62,7 @@ const CAST_TEXTS: readonly CastText[] = [
   },
 ]
 
-/** Says how to convert a text that a field refused, and all others like it; undefined if unknown. Quotes no value. */
+/** Says how to convert a text that a field refused, and all similar ones; undefined if unknown. Quotes no value. */
 export function conversionOf(
   message: string,
   stored: unknown,

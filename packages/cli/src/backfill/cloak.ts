@@ -12,13 +12,13 @@ const FINGERPRINT_DIGITS = 8
 export interface CloakOptions {
   /** The keys, `k1.aesgcm256.…`: of prisma-field-encryption, `encryptionKey` and all `decryptionKeys`. */
   keys: readonly string[]
-  /** `true` also takes values that are not of this form as plaintext, as prisma-field-encryption does. */
+  /** If `true`, also takes values of any other form as plaintext, as prisma-field-encryption does. */
   acceptPlaintext?: boolean | undefined
 }
 
 /**
  * Makes a reader of what @47ng/cloak encrypted, and so of the columns of prisma-field-encryption. Does not use the
- * network. Refuses values of another form, unless `acceptPlaintext` is set, and those under another key.
+ * network. Refuses values of another form (unless `acceptPlaintext` is set), and values under another key.
  * @throws InvalidInputError when a key is not one of cloak's
  */
 export function cloakReader(options: CloakOptions): Reader {

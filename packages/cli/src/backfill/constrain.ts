@@ -1,4 +1,4 @@
-/** Adds to a table of PostgreSQL, while it is in use, the constraints that refuse plaintext. */
+/** Adds constraints that refuse plaintext to a PostgreSQL table in use. */
 import { setTimeout } from 'node:timers/promises'
 import { ContentError, isEaasError } from '@eaas/sdk'
 import type { AnyModel } from '@eaas/sdk/maintenance'
@@ -13,22 +13,22 @@ import { columnNames } from './table.js'
 export interface ConstrainOptions {
   /** The names of columns in the database, if they differ from those of the model. */
   columns?: Readonly<Record<string, string>> | undefined
-  /** Returns the SQL alone: neither looks for plaintext nor adds anything. */
+  /** Only returns the SQL: neither looks for plaintext nor adds anything. */
   dryRun?: boolean | undefined
 }
 
 /** What `constrainTable` did; with `dryRun`, what it would have done. */
 export interface ConstrainReport {
   constraints: string[]
-  /** The SQL that adds them, also for a migration. */
+  /** The SQL that adds them, which also fits a migration. */
   statements: string[]
 }
 
 /**
- * Makes PostgreSQL refuse plaintext in the columns that a model seals: adds a check constraint for each, which lets
- * envelopes in the model's form pass, and null. Needs a table in which nothing is in plaintext, and its owner's rights.
- * Replaces constraints of the same names. The table is locked for a moment, for which a statement waits 200 ms at a
- * time; the rows are checked without a lock that the application waits for.
+ * Makes PostgreSQL refuse plaintext in the columns that a model seals: adds a check constraint to each, which only null
+ * and envelopes in the model's form pass. The table must not hold plaintext, and the caller needs its owner's rights.
+ * Replaces constraints of the same names. The table is locked only briefly, and a statement waits for the lock 200 ms
+ * at a time. The rows are checked without a lock that the application would wait for.
  *
  * @param table as for `postgresTable`
  * @throws ContentError when a column holds anything else; InvalidInputError when an option or the table is wrong;
@@ -67,7 +67,7 @@ export async function constrainWith(
   }
   const checks = makeSealedChecks('postgresql', found.table, sealedColumns(described, find))
   const names = checks.map((check) => quoteName(check.name))
-  // Replaced in one statement, so that plaintext is refused throughout.
+  // One statement drops and adds, so that plaintext is refused throughout.
   const drops = names.map((one) => `drop constraint if exists ${one}`)
   const add = `alter table ${name} ${[...drops, ...checks.map(({ definition }) => `add ${definition} not valid`)].join(', ')}`
   const validate = `alter table ${name} ${names.map((one) => `validate constraint ${one}`).join(', ')}`
@@ -75,7 +75,7 @@ export async function constrainWith(
     await assertSealed(ask, name, checks)
     await atOnce(ask, add)
     await ask(validate).catch(async (error) => {
-      // Otherwise updates of the rows in plaintext that another program wrote meanwhile would fail.
+      // Dropped again: otherwise updates of plaintext rows that another program wrote meanwhile would fail.
       await atOnce(ask, `alter table ${name} ${drops.join(', ')}`)
       await assertSealed(ask, name, checks)
       throw error
@@ -84,7 +84,7 @@ export async function constrainWith(
   return { constraints: checks.map((check) => check.name), statements: [add, validate] }
 }
 
-/** @throws ContentError naming the constraints of columns that hold anything but envelopes in the model's form */
+/** @throws ContentError naming the constraints whose columns hold anything but envelopes in the model's form */
 async function assertSealed(ask: Ask, table: string, checks: readonly SealedCheck[]): Promise<void> {
   const counts = checks.map(({ condition }) => `count(*) filter (where not (${condition}))`).join(', ')
   const [found] = (await ask(`select json_build_array(${counts})::text as r from ${table}`)) as [number[]]
@@ -101,7 +101,7 @@ const LOCK_MS = 200
 const MAX_TRIES = 20
 const PAUSE_MS = 500
 
-/** Locks the table briefly: calls of the application wait behind a statement that waits, so it is tried again. */
+/** Locks the table briefly, in several attempts: the application's calls queue behind a statement that waits for the lock. */
 async function atOnce(ask: Ask, statement: string): Promise<void> {
   const body = `begin perform set_config('lock_timeout', '${LOCK_MS}ms', true); ${statement}; end`
   for (let tries = 1; ; tries++) {

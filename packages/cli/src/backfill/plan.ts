@@ -1,4 +1,4 @@
-/** The steps by which a table in use comes to be encrypted, in an order in which searches find its rows throughout. */
+/** The steps that encrypt a table in use, in an order in which searches find its rows throughout. */
 import { counted } from '@eaas/protocol'
 import { isEaasError } from '@eaas/sdk'
 import { type AnyModel, type DescribedIndex, readMembers } from '@eaas/sdk/maintenance'
@@ -11,9 +11,9 @@ import { columnNames } from './table.js'
 
 export interface PlanStep {
   step: string
-  /** Whether the table shows that it is done; null where a table cannot show it. */
+  /** Whether the table shows that the step is done; null where it cannot show it. */
   done: boolean | null
-  /** The commands, and the SQL, in their order. */
+  /** The commands and SQL, in order. */
   run: string[]
 }
 
@@ -25,22 +25,22 @@ export interface Plan {
 
 export interface PlanOptions {
   columns: Readonly<Record<string, string>>
-  /** Writes the command line of a backfill of this table, with more options. */
+  /** Writes the command line of a backfill of this table, with these options added. */
   command(more: string): string
   inspect(): Promise<InspectReport>
 }
 
-/** An index of the table, its primary key apart. */
+/** An index of the table other than its primary key. */
 interface FoundIndex {
   name: string
   isUnique: boolean
   /** The name of the constraint that it belongs to. */
   constraint: string | null
-  /** Its columns, where it is over their values or over `lower()` of them. */
+  /** Its columns, if it is on their values or on `lower()` of them. */
   columns: string[]
 }
 
-/** Makes the plan for a table, by the copy of the SDK that made the model. Reads the table, and changes nothing. */
+/** Makes the plan for a table, with the copy of the SDK that made the model. Reads the table, and changes nothing. */
 export async function planWith(
   { describeModel }: Pick<Sdk, 'describeModel'>,
   model: AnyModel,
@@ -59,7 +59,7 @@ export async function planWith(
   const jsonOrText = isTextFormat(format) ? 'text' : 'jsonb'
   const added = [
     ...wanted.indexes.map(({ column, list }) => [stored(column), list ? 'text[]' : 'text']),
-    ...wanted.fields.map((field) => [stored(field), jsonOrText]), // the seal of a row: fields are there
+    ...wanted.fields.map((field) => [stored(field), jsonOrText]), // the seal of a row, next to the fields
     ...(wanted.header.required ? [[stored(wanted.header.column), jsonOrText]] : []),
   ].filter(([column = '']) => !found.columns.has(column))
   const spelling = (column: string) => column.replaceAll('_', '').toLowerCase()
@@ -84,13 +84,13 @@ export async function planWith(
     ({ plaintext, formerKey, v1 }) => plaintext + formerKey + (envelope === 2 ? v1 : 0),
   )
   const missing = sum(counts?.indexes, ({ missing, other }) => missing + other)
-  const find = (column: string) => ({ column: stored(column), type: 'text' }) as const // for the names alone
+  const find = (column: string) => ({ column: stored(column), type: 'text' }) as const // only for the names
   const checks = makeSealedChecks('postgresql', found.table, sealedColumns(described, find))
   const isConstrained = checks.every((check) => found.sealedChecks.includes(check.name))
   const isSealed = counts !== undefined && unsealed === 0
   const hasSealed = isSealed && counts.rows > 0
-  const isFilledAgain = (hasSealed && missing === 0) || null // a seal writes the index of what it read
-  // As where an encrypted table gets one more index.
+  const isFilledAgain = (hasSealed && missing === 0) || null // sealing writes the index of the value that it read
+  // An encrypted table gets one more index.
   const [accepting, because] =
     isConstrained || hasSealed ? ['', ''] : [' and its acceptPlaintext: true', ', which cannot read what is sealed']
   const outdated = there.filter((index) => index.columns.some((column) => heads.includes(column)))
@@ -163,10 +163,10 @@ function alterType(table: string, { column, why }: TypeChange): string[] {
   return [`-- ${why}${note === undefined ? '' : `; this is ${note}`}`, `alter table ${table} ${action};`]
 }
 
-/** A B-tree holds 2,704 bytes, and an envelope some 500 more than four thirds of its value. */
+/** A B-tree entry holds 2,704 bytes. An envelope takes four thirds of its value and some 500 bytes more. */
 const LONG_BYTES = 1_500
 
-/** Finds the columns with a value that no B-tree holds once it is sealed. */
+/** Finds the columns with a value that is too long for a B-tree once it is sealed. */
 async function findLong(ask: Ask, table: string, columns: readonly string[]): Promise<string[]> {
   const are = columns.map((column) => `coalesce(max(octet_length(${quoteName(column)}::text)) > ${LONG_BYTES}, false)`)
   const [found] = (await ask(`select json_build_array(${are.join(', ')})::text as r from ${table}`)) as [boolean[]]
@@ -188,7 +188,7 @@ async function readIndexes(ask: Ask, table: string): Promise<FoundIndex[]> {
   return indexes.map((index) => ({ ...index, columns: index.columns.map(nameOf) }))
 }
 
-/** Creates an index column's indexes: one for searches, and a unique one in place of each that the plaintext has. */
+/** Indexes an index column: one index for searches, and a unique one for each unique index on the plaintext. */
 function createIndexes(
   table: string,
   there: readonly FoundIndex[],

@@ -11,13 +11,13 @@ export type Ask = (text: string, parameters?: string[]) => Promise<unknown[]>
 export type Placed = { name: string; column: PostgresColumn }
 
 export interface FoundTable {
-  /** Its database, its schema and its own name, quoted if needed. */
+  /** The names of its database, its schema and itself, quoted if needed. */
   name: string
   table: string
   columns: Map<string, PostgresColumn>
   primary: string[]
   unique: string[][]
-  /** The names of constraints that refuse plaintext, also of those that a migration of the application added. */
+  /** The names of constraints that refuse plaintext, including those that the application's migrations added. */
   sealedChecks: string[]
 }
 
@@ -61,15 +61,14 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
     const hint = 'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.'
     throw new InvalidInputError(`tables inherit from ${table}, and its key does not tell their rows apart`, hint)
   }
-  // By the catalogue: `row_security = off` must be set before a statement is parsed, so a statement behind a pooler
-  // cannot set it for itself.
+  // Asks the catalogue: `row_security = off` must be set before a statement is parsed, which a single statement behind
+  // a pooler cannot do for itself.
   if (found.hidesRows)
     throw new InvalidInputError(
       `row-level security may hide rows of ${table} from this role`,
       'Connect as the owner of the table, or as a role with `bypassrls`; with `force row level security` the owner needs that too.',
     )
-  // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep only one
-  // character or bit.
+  // Types are written as for casts, so `bpchar` and `"bit"`: casts to `character` and `bit` keep one character or bit.
   const columns = found.columns.map(([name, type, base, modifier, isEnum]): [string, PostgresColumn] => {
     const maxLength = base === 'character varying' && modifier > 4 ? modifier - 4 : undefined
     return [name, { name, type, base, maxLength, isEnum }]
@@ -98,7 +97,7 @@ export function getColumn({ columns }: Pick<FoundTable, 'columns'>, name: string
 
 export interface Places {
   key: PostgresColumn[]
-  /** Those that hold envelopes, or their shared header. */
+  /** The columns of envelopes, or of their shared header. */
   envelopes: PostgresColumn[]
   columns: Placed[]
 }

@@ -1,4 +1,4 @@
-/** Values of PostgreSQL as text, for comparing and writing them, and as a model takes them. */
+/** Values of PostgreSQL as text, for comparing and writing, and as a model takes them. */
 import { counted, encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '@eaas/sdk'
 import { isKept } from '@eaas/sdk/maintenance'
@@ -7,7 +7,7 @@ export interface PostgresColumn {
   name: string
   /** The type without a length, for casts. */
   type: string
-  /** The type that a domain is made of, or the type itself. */
+  /** A domain's base type, or the type itself. */
   base: string
   /** The number in `varchar(100)`; undefined without one. */
   maxLength: number | undefined
@@ -16,7 +16,7 @@ export interface PostgresColumn {
 
 const JSON_TYPES = ['json', 'jsonb']
 const TEXT_TYPES = ['text', 'character varying', 'citext']
-/** About the number of characters of the shortest envelope. */
+/** The shortest envelope has about this many characters. */
 const LEAST_LENGTH = 256
 
 export function isJson({ base }: PostgresColumn): boolean {
@@ -36,7 +36,7 @@ export function assertHoldsEnvelopes(found: PostgresColumn): void {
   }
 }
 
-/** The action of `alter table` that turns a column into text, and for what it is right if not for all. */
+/** The action of `alter table` that turns a column into text, with a note where it is not right for all values. */
 export function toText({ name, base }: PostgresColumn): { action: string; note?: string } {
   const column = quoteName(name)
   const alter = `alter column ${column} type text`
@@ -49,7 +49,7 @@ export function toText({ name, base }: PostgresColumn): { action: string; note?:
   return base === 'timestamp without time zone' ? { action, note: 'if its times are UTC' } : { action }
 }
 
-/** What to set for the cast of a type to text, which would otherwise depend on the session. */
+/** The setting that fixes the text of a type, which otherwise depends on the session. */
 const CAST_SETTINGS: Readonly<Record<string, readonly [name: string, value: string]>> = {
   real: ['extra_float_digits', '1'],
   'double precision': ['extra_float_digits', '1'],
@@ -57,10 +57,10 @@ const CAST_SETTINGS: Readonly<Record<string, readonly [name: string, value: stri
 }
 
 /**
- * SQL that makes of a column's value the text from which a field reads it exactly, whatever the database has set: JSON
- * has days and times in ISO 8601, and `set_config` acts on the statement or its transaction. Times keep their milliseconds, which
- * is what drivers return; those without a zone are taken for UTC. `timestamp` stands for any type of a time, where one
- * without a zone is in that of the session.
+ * Returns SQL for the text from which a field reads a column's value exactly, whatever the session's settings. JSON has
+ * days and times in ISO 8601, and `set_config` acts on the statement or its transaction. Times keep their milliseconds,
+ * as drivers return them. A time without a zone is taken for UTC. `timestamp` stands for any type of time; one without
+ * a zone is then in the session's zone.
  * @param column as SQL has it
  */
 export function fieldText(column: string, base: string): string {
@@ -74,16 +74,16 @@ export function fieldText(column: string, base: string): string {
 }
 
 /**
- * The types whose values drivers return as the text or the whole number that PostgreSQL shows, or parse as JSON as
- * `readColumn` does. Not `character`, whose text lacks the padding that drivers return, and not `inet`, whose text has
- * a mask that drivers leave out.
+ * Types whose values every driver returns as the text or whole number that PostgreSQL shows, or parses from JSON as
+ * `readColumn` does. `character` is missing, since drivers return its padding, and `inet`, since they leave out its
+ * mask.
  */
 const BOUND_TYPES = [
   ...[...TEXT_TYPES, ...JSON_TYPES, 'name', 'uuid'],
   ...['smallint', 'integer', 'bigint', 'numeric', 'oid'],
 ]
 
-/** Refuses a column that applications bind in another form: what is sealed here would never open. @throws */
+/** Refuses a column that applications bind in another form: what is sealed here would never open there. @throws */
 export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the model binds to'): void {
   if (isEnum || BOUND_TYPES.includes(base)) return
   throw new InvalidInputError(
@@ -100,12 +100,12 @@ export function readColumn(column: PostgresColumn, text: string | null): unknown
     const value: unknown = JSON.parse(text)
     return isKept(text, value) ? value : Symbol('JSON with a number that JavaScript cannot hold, or with a name twice')
   }
-  // Only indexes: their values are hexadecimal digits, so none is quoted.
+  // Only indexes are lists. Their values are hexadecimal digits, so none is quoted.
   if (base === 'text[]') return text === '{}' ? [] : text.slice(1, -1).split(',')
   return text
 }
 
-/** Writes a value of a row. A date becomes ISO 8601, bytes become base64; in JSON both are text. */
+/** Writes a row's value. A date becomes ISO 8601, and bytes become base64, in JSON too. */
 export function writeColumn({ base }: PostgresColumn, value: unknown): string | null {
   if (value === null || value === undefined) return null
   if (base === 'text[]' && Array.isArray(value)) return `{${value.join(',')}}`
@@ -115,7 +115,7 @@ export function writeColumn({ base }: PostgresColumn, value: unknown): string | 
     : JSON.stringify(plain, (_, one) => asText(one))
 }
 
-/** NUL and lone surrogates in JSON: `jsonb` takes neither. */
+/** Matches NUL and lone surrogates in JSON, which `jsonb` refuses. */
 const NOT_IN_JSONB = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
 export function findUnfit(column: PostgresColumn, value: unknown): string | undefined {

@@ -8,29 +8,29 @@ import { findUnfit, isJson, type PostgresColumn, quoteName, readColumn, writeCol
 import { notOfThisTable, type Table, type TableChange, type TableRow, type TableSource } from './table.js'
 
 /**
- * Runs one statement with `$1`, `$2` … and returns its rows. All parameters are text, and so are all columns of the
- * result: `(text, parameters) => sql.unsafe(text, parameters)` with postgres.js, `async (text, parameters) => (await
+ * Runs one statement with `$1`, `$2` … and returns its rows. All parameters and all columns of the result are text:
+ * `(text, parameters) => sql.unsafe(text, parameters)` with postgres.js, `async (text, parameters) => (await
  * pool.query(text, parameters)).rows` with pg.
  */
 export type PostgresQuery = (text: string, parameters: string[]) => Promise<readonly object[]>
 
 export interface PostgresOptions {
-  /** The columns by which pages are read, unique together and never null; those of the primary key by default. */
+  /** The columns by which pages are read: unique together and never null. By default those of the primary key. */
   key?: readonly string[] | undefined
   /** The names of columns in the database, if they differ from those of the model: `{ emailIndex: 'email_index' }`. */
   columns?: Readonly<Record<string, string>> | undefined
-  /** Further columns for the rows that readers get, such as one for an encryption context; never written. */
+  /** More columns for the rows that readers get, such as one for an encryption context. They are never written. */
   readColumns?: readonly string[] | undefined
 }
 
 type Read = { key: readonly string[]; texts: readonly (string | null)[] }
 
 /**
- * Reads and writes a table of PostgreSQL 12 or later. Each statement runs by itself, at once, and skips locked rows:
- * none waits for the application while it holds a lock. Pass a function that runs statements outside of a transaction.
- * Does not use the network before the run.
+ * Reads and writes a table of PostgreSQL 12 or later. Each statement runs on its own, and skips locked rows: none waits
+ * for the application while it holds a lock. Pass a function that runs statements outside a transaction. Does not use
+ * the network before the run.
  * @param table its name as it is spelled, with its schema if that is not on the search path: `users`, `crm.users`,
- * `userTable`. Put a part with a dot or a quote in quotes, as in SQL: `crm."users.old"`
+ * `userTable`. Quote a part with a dot or a quote as in SQL: `crm."users.old"`
  */
 export function postgresTable(query: PostgresQuery, table: string, options: PostgresOptions = {}): TableSource {
   assertOptions('postgresTable()', options, ['key', 'columns', 'readColumns'] satisfies (keyof PostgresOptions)[])
@@ -55,7 +55,7 @@ export function postgresTable(query: PostgresQuery, table: string, options: Post
   }
 }
 
-/** Reads the name of a table, quoted, and makes the function that asks its database. @throws InvalidInputError */
+/** Reads a table's name, and makes the function that queries its database. @throws InvalidInputError */
 export function openPostgres(query: PostgresQuery, table: string): { ask: Ask; name: string } {
   if (typeof query !== 'function') throw new InvalidInputError(`query must be a function, got ${kindOf(query)}`)
   const name = readTableName(table).map(quoteName).join('.')
@@ -78,7 +78,7 @@ function isName(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value !== '__proto__'
 }
 
-/** The name of a table or a schema as it is spelled, or in the quotes of SQL. */
+/** A part of a table's name, as it is spelled or in SQL quotes. */
 const NAME_PART = /^(?:"(?<quoted>(?:[^"]|"")+)"|(?<plain>[^".][^.]*))(?<dot>\.(?!$)|$)/
 
 function readTableName(table: unknown): string[] {
@@ -98,17 +98,17 @@ function readTableName(table: unknown): string[] {
 }
 
 /**
- * Sets, for one statement, what the texts of values depend on. The text of a key is then exact, the same in every
- * session, and gives a time with its offset: PostgreSQL may read an abbreviation such as IST as another zone. Each
- * statement sets this for itself, since behind a pooler the next one may run in another session. As a condition without
- * a column, it is evaluated before a row is read. Statements that write do not set it: they read these texts alike
- * under all settings, and triggers of the table must find the settings of the session.
+ * Fixes, for one statement, the settings on which the text of a value depends. So a key's text is exact, and the same
+ * in every session. It gives a time with its offset, since PostgreSQL may read an abbreviation such as IST as another
+ * zone. Each statement sets this for itself: behind a pooler the next one may run in another session. As a condition
+ * without a column, it is evaluated before a row is read. Statements that write do not set it: they read these texts
+ * alike under all settings, and the table's triggers must find the session's own.
  */
 const PINNED = `(select count(set_config(name, value, true)) from (values
   ('DateStyle', 'ISO'), ('IntervalStyle', 'postgres'), ('TimeZone', 'UTC'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('array_nulls', 'on')
 ) as pinned(name, value)) > 0`
 
-/** Invalid argument for a power function: nothing else in the statement takes a root. */
+/** PostgreSQL's code for an invalid power; in these statements only the root of a negative number can cause it. */
 const NEGATIVE_ROOT = '2201F'
 const ALTERED = new DatabaseError('a trigger of the table changes what is written, so the row was left', NEGATIVE_ROOT)
 
@@ -122,7 +122,7 @@ function createTable(ask: Ask, table: string, { key, columns }: Places, indexes:
     .join(', ')}), (${keyColumns}) = (${key.map((one) => `${of(one)}::text::${one.type}`).join(', ')}))::text as r`
   const behind = (after: string | undefined) =>
     after === undefined ? 'true' : `(${keyColumns}) > (${keyFrom('$1::text::json')})`
-  // Compares texts: a value that is equal only by its type or collation has changed, and json has no equality.
+  // Compares texts, since json has no equality, and a value that only its type or collation calls equal has changed.
   const unchanged = columns
     .map(({ column }, at) => `${of(column)}::text collate "C" is not distinct from (given.o->>${at})`)
     .join(' and ')
@@ -130,7 +130,7 @@ function createTable(ask: Ask, table: string, { key, columns }: Places, indexes:
 
   const rowsOf = (found: unknown[]): TableRow[] =>
     (found as [string[], (string | null)[], boolean][]).map(([texted, texts, leadsBack]) => {
-      // Otherwise the next page would begin elsewhere, and the row would look deleted.
+      // If not, the next page would begin elsewhere, and the row would look deleted.
       if (!leadsBack) throw notFoundByText(key)
       const row = Object.fromEntries(
         columns.map(({ name, column }, at) => [name, readColumn(column, texts[at] ?? null)]),
@@ -153,9 +153,8 @@ function createTable(ask: Ask, table: string, { key, columns }: Places, indexes:
         return `t.${quoteName(name)}::text collate "C" is not distinct from ${sent}`
       })
       .join(' and ')
-    // Locks only rows that it need not wait for, so that it never holds a row while it waits for the application.
-    // The root of a negative number fails the statement if a trigger changed what it writes: an altered envelope
-    // never opens.
+    // Skips locked rows, so that it never holds a row while it waits for the application. If a trigger changed the
+    // written value, the root of a negative number fails the statement: an altered envelope never opens.
     const [swapped] = await ask(
       `with sent as materialized (
          select (at - 1)::int as at, value->'k' as k, value->'o' as o, value->'n' as n
@@ -171,7 +170,7 @@ function createTable(ask: Ask, table: string, { key, columns }: Places, indexes:
     })
     return swapped as number[]
   }
-  /** Names the row that has the values of a unique index which a row should get. */
+  /** Names the row that already has the values of a unique index. */
   const withOther = async (error: Refusal, { from, to }: TableChange, written: readonly Placed[]) => {
     if (error.sqlState !== NOT_UNIQUE || error.constraint === undefined) return error
     const [unique] = (await ask(
@@ -200,7 +199,7 @@ function createTable(ask: Ask, table: string, { key, columns }: Places, indexes:
   const lacks = indexes.map(({ column, of }) =>
     [...isNull(column), ...of.flatMap(isNull).map((one) => `not ${one}`)].join(' and '),
   )
-  /** Reads pages of the rows for which a condition is true, and counts these. */
+  /** Reads and counts the rows for which a condition is true. */
   const reading = (condition: string) => ({
     page: async (after: string | undefined, limit: number) =>
       rowsOf(
@@ -259,7 +258,6 @@ function notFoundByText(key: readonly PostgresColumn[]): InvalidInputError {
   return new InvalidInputError(`PostgreSQL does not find a row by its key as text: ${columns}`, hint, { option: 'key' })
 }
 
-/** Groups changes of the same columns, which one statement writes. */
 function byColumns(changes: readonly TableChange[]): [string[], TableChange[]][] {
   const groups = new Map<string, TableChange[]>()
   for (const change of changes) {
@@ -269,14 +267,14 @@ function byColumns(changes: readonly TableChange[]): [string[], TableChange[]][]
   return [...groups].map(([names, some]) => [JSON.parse(names) as string[], some])
 }
 
-/** @throws InvalidInputError when it is no key of this table */
+/** @throws InvalidInputError when it is not a key of this table */
 function readKey(after: string, length: number): string {
   const key = readJson(after)
   if (Array.isArray(key) && key.length === length && key.every((one) => typeof one === 'string')) return after
   throw notOfThisTable()
 }
 
-/** What the database refused: its code, and the index or the constraint that was in the way. */
+/** A refusal by the database: its code, and the index or constraint that caused it. */
 class Refusal extends DatabaseError {
   constructor(
     state: string | undefined,
@@ -299,7 +297,7 @@ function tooLongHint(index: string | undefined): string {
   return `No index holds a value as long as the encrypted one: drop ${which}, which finds nothing encrypted anyway.`
 }
 
-/** Keeps only the SQLSTATE and the constraint: the messages of drivers and their details quote rows and parameters. */
+/** Keeps only the SQLSTATE and the constraint: drivers' messages and details quote rows and parameters. */
 function refuse(error: unknown): never {
   const seen = [error, (error as { cause?: unknown } | null)?.cause] as Record<string, unknown>[]
   const found = seen.find((one) => typeof one?.code === 'string' && /^[0-9A-Z]{5}$/.test(one.code))

@@ -1,19 +1,19 @@
-/** Walks through a table page by page, each row by compare-and-swap, and again if another writer was faster. */
+/** Walks through a table page by page. Writes each row by compare-and-swap, and repeats it if another writer was faster. */
 import { setTimeout } from 'node:timers/promises'
 import { ContentError, type EaasError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertNotAborted, type Maintenance, type Outcome, type Row, withoutPlace } from '@eaas/sdk/maintenance'
 import { conversionOf } from './cast-texts.js'
 import { readAfter, type Table, type TableChange, type TableRow, writeAfter } from './table.js'
 
-/** How often a row is read again before the run continues without it. At the end: once more, and then as often. */
+/** How often a row is read again before the run goes on without it. At the end it is read once more, and then as often. */
 const MAX_ROUNDS = 6
 const FIRST_PAUSE_MS = 10
 const MAX_FAILURES = 100
 const MAX_KEYS = 10
-/** Of how many rows that came first the keys are kept in memory, so that none is worked on or counted twice. */
+/** How many keys of rows that were done first are kept in memory, so that none is worked on or counted twice. */
 const MAX_AHEAD = 1_000_000
 
-/** A row that stays as it was; the work `index` may have written indexes of its other fields. */
+/** A row that stays as it was, although the work `index` may have written indexes of its other fields. */
 export interface RowFailure {
   key: string
   /** The field of the model that failed, if it is one field. */
@@ -29,22 +29,22 @@ export interface FailureCause extends Omit<RowFailure, 'key'> {
 }
 
 export interface BackfillProgress {
-  /** The rows that were read, not counting those that were read again. */
+  /** The rows that were read, each counted once. */
   rows: number
   changed: number
-  /** Rows with nothing to do. */
+  /** Rows that needed nothing. */
   current: number
   failed: number
-  /** Rows that others changed or held locked each time. The run returns to them at the end. */
+  /** Rows that others changed or locked at every attempt. The run returns to them at the end. */
   contended: number
   /** Rows that were deleted while the run worked on them. */
   gone: number
-  /** Rows that were done first because they lacked an index. Each counts above once all rows before it do. */
+  /** Rows done first because they lacked an index. Each counts above once all rows before it do. */
   ahead: number
-  /** How many rows there were after `after` when the run began; undefined if the table does not count them. */
+  /** The rows after `after` when the run began; undefined if the table does not count them. */
   total: number | undefined
   rowsPerSecond: number
-  /** By the rate so far; undefined without `total`. */
+  /** Estimated from the rate so far; undefined without `total`. */
   secondsLeft: number | undefined
   /** All rows up to this key are done, or failed. Pass it as the option `after` to continue after a stop. */
   after: string | undefined
@@ -58,7 +58,7 @@ interface RunOptions {
   dryRun: boolean
   /** Whether a row that would be written counts as `current`, since nothing is wrong with it. */
   isCheck: boolean
-  /** Whether `after` says where to continue: a dry run finishes no row, and a later run would skip them all. */
+  /** Whether `after` may be used to continue. A dry run finishes no row, so a later run would skip all of them. */
   isResumable: boolean
   /** Whether rows that lack an index come first. */
   isIndexing: boolean
@@ -72,7 +72,7 @@ interface RunResult {
   causes: FailureCause[]
 }
 
-/** A row that others changed each time, and the key after which its page was read. */
+/** A row that others changed at every attempt, and the key after which its page was read. */
 type Contended = { key: string; behind: string | undefined }
 
 interface Run {
@@ -80,7 +80,7 @@ interface Run {
   maintenance: Maintenance
   options: RunOptions
   result: RunResult
-  /** The rows that came first, by their keys, and as what each is to count. */
+  /** The rows done first, by key, each with how it is to be counted. */
   ahead: Map<string, Done | undefined>
   isAhead: boolean
   report(contended: number): Promise<void>
@@ -89,7 +89,7 @@ interface Run {
 
 type Done = 'changed' | 'current' | 'failed'
 
-/** @throws what the table, the service or `onProgress` throw. All pages that were reported are written then. */
+/** @throws what the table, the service or `onProgress` throws. All reported pages are then written. */
 export async function runWork(table: Table, maintenance: Maintenance, options: RunOptions): Promise<RunResult> {
   const { onProgress, signal, isIndexing, dryRun } = options
   const after = readAfter(table, options.after)
@@ -108,7 +108,7 @@ export async function runWork(table: Table, maintenance: Maintenance, options: R
   }
   const { lacking } = table
   let later = 0
-  // Where most rows lack one, as at the first fill, the order of the keys is as good.
+  // Only if few rows lack an index. Where most do, as at the first fill, key order is as good.
   if (
     isIndexing &&
     !dryRun &&
@@ -122,7 +122,7 @@ export async function runWork(table: Table, maintenance: Maintenance, options: R
   return run.result
 }
 
-/** Works on all rows after a key. @param before how many were contended before. Returns how many are now */
+/** Works on all rows after a key. @param before the rows contended so far. Returns how many are contended now */
 async function walk(run: Run, start: string | undefined, before: number): Promise<number> {
   const { table, ahead, isAhead, result } = run
   const { batchSize, signal } = run.options
@@ -141,7 +141,7 @@ async function walk(run: Run, start: string | undefined, before: number): Promis
     const last = page.at(-1)?.key
     if (last === after) throw new InvalidInputError('page() of the table returned the rows that it had returned before')
     after = last
-    // A run that continued after this key would never see a row that is still to be done.
+    // Otherwise a run that continues after this key would never see the contended rows.
     if (before + later.length === 0) reach(run, after)
     await run.report(before + later.length)
     await run.wait()
@@ -158,13 +158,13 @@ async function walk(run: Run, start: string | undefined, before: number): Promis
     const contended = await workOn(run, found, { behind, isFirst: false })
     later.push(...contended.map((key) => ({ key, behind })))
   }
-  if (!isAhead) for (const key of [...ahead.keys()]) countAhead(run, key) // of rows that were deleted since
+  if (!isAhead) for (const key of [...ahead.keys()]) countAhead(run, key) // rows deleted since
   if (before + later.length === 0) reach(run, after)
   await run.report(before + later.length)
   return before + later.length
 }
 
-/** Counts a row that came first, and tells whether it did. */
+/** Counts a row that was done first. Returns whether it was one. */
 function countAhead({ ahead, result }: Run, key: string): boolean {
   const done = ahead.get(key)
   if (!ahead.delete(key)) return false
@@ -182,7 +182,7 @@ function reach({ table, options, result, isAhead }: Run, key: string | undefined
   if (options.isResumable && !isAhead && key !== undefined) result.progress.after = writeAfter(table, key)
 }
 
-/** Works on rows until each is done. Returns the keys of those that others kept changing. */
+/** Works on rows until each is done. Returns the keys of rows that others kept changing. */
 async function workOn(
   run: Run,
   page: readonly TableRow[],
@@ -204,7 +204,7 @@ async function workOn(
   }
 }
 
-/** Reads rows of a page again. @throws InvalidInputError if one is still there and its key does not lead back to it */
+/** Reads rows of a page again. @throws InvalidInputError if an existing row's key does not lead back to it */
 async function readAgain(
   { table, result, options }: Run,
   keys: readonly string[],
@@ -215,7 +215,7 @@ async function readAgain(
   const found = new Set(rows.map(({ key }) => key))
   const missing = new Set(keys.filter((key) => !found.has(key)))
   const there = (await table.page(behind, options.batchSize)).filter(({ key }) => missing.has(key))
-  // The application may have inserted them again between the two statements.
+  // The application may have reinserted them between the two statements.
   const back = there.length === 0 ? [] : await table.again(there.map(({ key }) => key))
   if (back.length < there.length)
     throw new InvalidInputError(
@@ -254,7 +254,7 @@ function refuse(table: Table, to: Readonly<Row>): EaasError | undefined {
   return new ContentError(message, hint, { index: 0, field: column })
 }
 
-/** Writes all changes at once, or one by one if refused. Returns the keys of rows where another writer was faster. */
+/** Writes all changes at once, or one by one if that is refused. Returns the keys of rows where another writer was faster. */
 async function swapEach(run: Run, changes: readonly Change[]): Promise<string[]> {
   const { dryRun, isCheck } = run.options
   const done = ({ from, error }: Change) =>
@@ -280,7 +280,7 @@ async function swapEach(run: Run, changes: readonly Change[]): Promise<string[]>
   }
 }
 
-/** Tells whether the database refused because of a row, or because of other writers; undefined for any other error. */
+/** Tells whether the database refused a row, or could not write because of other writers; undefined for any other error. */
 function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
   if (!isEaasError(error) || error.code !== 'E_DATABASE') return undefined
   const state = error.sqlState ?? ''
@@ -303,18 +303,18 @@ function fail(run: Run, from: TableRow, error: EaasError): void {
 
 function describeFailure(table: Table, { key, row }: TableRow, error: EaasError): RowFailure {
   const field = 'place' in error ? error.place?.field : undefined
-  const message = withoutPlace(error) // the key says which row
+  const message = withoutPlace(error) // the key identifies the row
   const conversion = field === undefined ? undefined : conversionOf(message, row[field], table.sqlNames?.(field))
   const hint = message.startsWith('not an envelope') ? ENTERED : error.hint
   const more = error.code === 'E_DECRYPTION' && field !== undefined ? ` ${ENTERED}` : ''
   return { key, field, code: error.code, message: `${message}. ${conversion ?? hint + more}` }
 }
 
-/** A user of the application can enter a text that begins like an envelope, which only the operator can tell from one. */
+/** A user can enter text that begins like an envelope. Only the operator can tell the two apart. */
 const ENTERED =
   'If a user entered it as plain text, change or clear it in this row, through the application or in the database; if it was an envelope, restore it from a backup. Until then the whole row stays as it is.'
 
-/** Starts counting. @param limit rows in a second */
+/** @param limit rows per second */
 function createTempo(limit: number | undefined) {
   const start = performance.now()
   return {

@@ -1,6 +1,7 @@
 /**
- * Check constraints by which a database refuses plaintext in the columns that a model seals: each holds an envelope in
- * the model's form (envelope-text.md 1, envelope.md 1, compact-rows.md 1), or null. A constraint checks the form alone.
+ * Check constraints with which a database refuses plaintext in a model's sealed columns. Each allows null, and
+ * envelopes in the model's form (envelope-text.md 1, envelope.md 1, compact-rows.md 1). A constraint checks nothing but
+ * the form.
  */
 import { createHash } from 'node:crypto'
 import { InvalidInputError, type RowFormat } from '@eaas/sdk'
@@ -20,20 +21,20 @@ export interface SealedCheck {
 
 export interface SealedColumn {
   column: string
-  /** Leads from the column, which then holds an object, to the value. */
+  /** The path from the column, which holds an object, to the value. */
   path: readonly string[]
   format: RowFormat
-  /** Whether the column is of a type for JSON, or of one for text. */
+  /** Whether the column has a JSON type or a text type. */
   type: 'json' | 'text'
 }
 
 export interface SealedCheckOptions {
   dialect: Dialect
-  /** The table's name, without a schema: the constraints are named after it. */
+  /** The table's name without a schema: the constraints are named after it. */
   table: string
   /** The names of columns in the database, if they differ from those of the model. */
   columns?: Readonly<Record<string, string>> | undefined
-  /** By the model's name of a column: `text` for one of text or varchar, the default with a format of text; else `json`. */
+  /** By the model's column names: `text` for text or varchar, the default if the model's format is text; otherwise `json`. */
   types?: Readonly<Record<string, SealedColumn['type']>> | undefined
 }
 
@@ -64,7 +65,7 @@ export function sealedChecks(model: AnyModel, options: SealedCheckOptions): Seal
   return makeSealedChecks(dialect, table, sealedColumns(described, find))
 }
 
-/** Lists the sealed values of a model's rows. @param find returns the name and the type of a column in the database */
+/** Lists the sealed values of a model's rows. @param find returns a column's name and type in the database */
 export function sealedColumns(
   { fields, format, table }: Pick<ReturnType<typeof describeModel>, 'fields' | 'format' | 'table'>,
   find: (column: string) => Pick<SealedColumn, 'column' | 'type'>,
@@ -77,7 +78,7 @@ export function sealedColumns(
   })
 }
 
-/** Makes the constraints of a table. @param table its name, without a schema */
+/** @param table its name, without a schema */
 export function makeSealedChecks(dialect: Dialect, table: string, columns: readonly SealedColumn[]): SealedCheck[] {
   const sql = SQL[dialect]
   return columns.map((one) => {
@@ -88,13 +89,13 @@ export function makeSealedChecks(dialect: Dialect, table: string, columns: reado
 }
 
 /**
- * Writes a migration of PostgreSQL that adds the constraints to a table in which nothing is in plaintext. To any other
- * it adds none, not even `not valid`: each update of a row in plaintext would fail, also one of other columns.
+ * Writes a PostgreSQL migration that adds the constraints if the table holds no plaintext. Otherwise it adds none, not
+ * even `not valid`: every update of a plaintext row would fail, even one of other columns.
  * @param table its name in SQL
  */
 export function addSealedChecks(table: string, checks: readonly SealedCheck[]): string {
   const adds = checks.map(({ definition }) => `    add ${definition}`).join(',\n')
-  // A name may have the quote itself, behind which the rest of it would be SQL.
+  // A name may contain the quote, and the rest of the name would then be SQL.
   let quote = '$$'
   for (let at = 1; `${table}${adds}`.includes(quote); at++) quote = `$eaas${at}$`
   return `-- The database refuses plaintext in these columns from here on. To a table that has some, this adds nothing:
@@ -119,7 +120,7 @@ function checkName(name: string): string {
   return `${head}_${hash}`
 }
 
-/** Tells whether a constraint, as PostgreSQL shows it, is one that `makeSealedChecks` made, whatever its name is now. */
+/** Tells whether a constraint, as PostgreSQL shows it, is one that `makeSealedChecks` made, even if it was renamed. */
 export function isSealedCheck(definition: string): boolean {
   return (
     definition.includes(`^eaas[.](${ENVELOPE_TEXT.kinds.join('|')})`) ||
@@ -127,22 +128,22 @@ export function isSealedCheck(definition: string): boolean {
   )
 }
 
-/** How a text begins after `eaas.`, and its least length. No pattern has a backslash, which MySQL reads as an escape. */
+/** How a text begins after `eaas.`, and its minimum length. No pattern has a backslash, which MySQL reads as an escape. */
 type TextForm = { kinds: readonly string[]; least: number }
 
-/** How a dialect writes what a condition consists of. A condition that gives null lets a row pass. */
+/** How a dialect writes the parts of a condition. A row passes where its condition gives null. */
 interface Sql {
   name(name: string): string
   isEnvelopeText(text: string, form: TextForm): string
-  /** Whether a text is base64 of at least so many characters; `exactly` of so many. */
+  /** Whether a text is base64 of at least this many characters, or of exactly as many. */
   isBase64(text: string, length: number, exactly?: boolean): string
   /** The column as JSON, where `ifJson` lets the condition apply. */
   json(column: string): string
-  /** Applies a condition to a column that must hold JSON, of the type text or in a database without a type for it. */
+  /** Applies a condition to a column that must hold JSON, whether its type is text or the database has no JSON type. */
   ifJson(column: string, type: SealedColumn['type'], condition: string): string
-  /** The value at a path, as JSON; null where there is none. */
+  /** The JSON value at a path; null if there is none. */
   at(json: string, path: readonly string[]): string
-  /** A JSON string as text, null for JSON null, and text that is no envelope for all other values. */
+  /** The text of a JSON string; null for JSON null; for any other value, text that is not an envelope. */
   text(json: string): string
   member(json: string, name: string): string
   /** Whether an object has no other members. */
@@ -153,9 +154,9 @@ interface Sql {
 
 /** The prefix; `key_id`, `key_version` and a length; a wrapped key; an iv; a tag: 51 bytes (envelope-text.md 1). */
 const ENVELOPE_TEXT: TextForm = { kinds: ['1', '2', '2s'], least: 'eaas.1.'.length + 68 }
-/** Of a compact row: an iv and a tag. */
+/** An iv and a tag, in a compact row. */
 const FIELD_TEXT: TextForm = { kinds: ['c'], least: 'eaas.c.'.length + 38 }
-/** Of base64: a tag of 16 bytes without padding, and an iv of 12 bytes. */
+/** In base64: a tag of 16 bytes without padding, and an iv of 12 bytes. */
 const LEAST_CIPHERTEXT = 22
 const IV = 16
 const ENVELOPE = [
@@ -168,7 +169,7 @@ function makeCondition(sql: Sql, { column, path, format, type }: SealedColumn): 
   if (type === 'text' && path.length === 0 && isTextFormat(format)) return makeTextCondition(sql, name, format)
   const json = sql.json(name)
   const value = path.length === 0 ? json : sql.at(json, path)
-  // A value could be hidden where an object is expected.
+  // Every parent must be an object, since a value in its place could be plaintext.
   const parents = path.map((_, at) => sql.isObject(at === 0 ? json : sql.at(json, path.slice(0, at))))
   return sql.ifJson(name, type, [...parents, makeJsonCondition(sql, value, format)].join(' and '))
 }
@@ -190,20 +191,20 @@ function makeTextCondition(sql: Sql, text: string, format: RowFormat): string {
   return forms.map((form) => sql.isEnvelopeText(text, form)).join(' or ')
 }
 
-/** Whether the columns of a model's fields are of a type for text. */
+/** Whether a model's fields are in text columns. */
 export const isTextFormat = (format: RowFormat) => format === 'text' || format === 'compact-text'
 const base64 = (length: number, exactly = false) => `'^[A-Za-z0-9+/]{${length}${exactly ? '' : ','}}=?=?$'`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 const jsonPath = (path: readonly string[]) => ['$', ...path.map((one) => JSON.stringify(one))].join('.')
 
-// A column of type text has the text null as plaintext alone.
+// In a text column, `null` as text is plaintext: only an object counts as JSON.
 const ifJsonValid: Sql['ifJson'] = (column, type, condition) =>
   `case when json_valid(${column})${type === 'text' ? ` and ${column} like '{%'` : ''} then ${condition} else ${column} is null end`
 
 const SQL: Readonly<Record<Dialect, Sql>> = {
   postgresql: {
     name: (name) => `"${name.replaceAll('"', '""')}"`,
-    // citext would compare without regard to case.
+    // ::text, since citext compares without regard to case.
     isEnvelopeText: (text, { kinds, least }) =>
       `${text}::text ~ '^eaas[.](${kinds.join('|')})[.][A-Za-z0-9_-]{${least - 'eaas.1.'.length},}$'`,
     isBase64: (text, length, exactly) => `${text} ~ ${base64(length, exactly)}`,
@@ -221,7 +222,7 @@ const SQL: Readonly<Record<Dialect, Sql>> = {
   },
   mysql: {
     name: (name) => `\`${name.replaceAll('`', '``')}\``,
-    // A collation may compare without regard to case. No long text is matched as a whole, which a limit might end.
+    // A collation may ignore case. No long text is matched as a whole, since a limit might abort that.
     isEnvelopeText: (text, { kinds, least }) =>
       `convert(${text} using utf8mb4) collate utf8mb4_bin regexp '^eaas[.](${kinds.join('|')})[.]' and char_length(${text}) >= ${least} and ${text} not regexp '[^A-Za-z0-9_.-]'`,
     isBase64: (text, length, exactly) =>

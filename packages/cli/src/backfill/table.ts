@@ -8,57 +8,57 @@ export function columnNames({ fields, indexes, bind, header }: TableColumns): st
 }
 
 export interface TableRow {
-  /** Identifies the row, and its position in the order of the rows. */
+  /** Identifies the row and gives its position in the order of rows. */
   readonly key: string
-  /** The columns of the model by the model's names, as values that the model opens: objects, text, numbers, null. */
+  /** The model's columns under the model's names, as values that the model opens: objects, text, numbers, null. */
   readonly row: Readonly<Row>
 }
 
 export interface TableChange {
   /** What was read: the very object that `page` or `again` returned. */
   readonly from: TableRow
-  /** The columns to write. All others stay as they are. */
+  /** The columns to write; all others stay. */
   readonly to: Readonly<Row>
 }
 
 /** A table whose rows a backfill reads in the order of their keys. */
 export interface Table {
   /**
-   * What its keys belong to, such as the names of the database, the table and the key's columns. `after` of the
-   * progress holds it too, and a run refuses that of another table. Without it `after` is only a key, which fits any
-   * table that has keys of this form.
+   * Identifies what the keys belong to, such as the database, the table and the key's columns. `after` of the progress
+   * includes it, and a run refuses an `after` with another one. Without it, an `after` from any table with keys of this
+   * form would fit.
    */
   readonly scope?: string | undefined
-  /** Reads the next rows after a key, or the first ones; at most `limit`, and none only at the end. */
+  /** Reads the next rows after a key, or the first ones: at most `limit`, and none only at the end. */
   page(after: string | undefined, limit: number): Promise<readonly TableRow[]>
-  /** Reads rows again, without those that are gone; the run ends with an error if `page` still returns one of them. */
+  /** Reads rows again, except deleted ones. If `page` still returns a row that is missing here, the run ends with an error. */
   again(keys: readonly string[]): Promise<readonly TableRow[]>
   /**
    * Writes each row in one step if all columns of the model still hold what was read (compare-and-swap), and must not
-   * write it otherwise. Tells for each whether it was written. Its errors must hold no value of a row.
+   * write it otherwise. Returns for each whether it was written. Its errors must not contain a row's values.
    */
   swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
-  /** Names a column that cannot hold what would be written, and says why: the row fails, in `check` and a dry run too. */
+  /** Names a column that cannot hold what would be written, and why. The row then fails, even in `check` and a dry run. */
   unfit?(to: Readonly<Row>): { column: string; message: string } | undefined
   /** Called before a run that writes: throws if the table would refuse or change every value of this kind. */
   assertTakes?(kind: 'plaintext' | 'envelopes'): void | Promise<void>
-  /** Names the table and the column of text that holds a field, in SQL, for advice. */
+  /** Names the table and the text column of a field in SQL, for advice. */
   sqlNames?(field: string): { table: string; column: string } | undefined
-  /** Counts the rows after a key, for the time left. */
+  /** Counts the rows after a key, to estimate the remaining time. */
   count?(after: string | undefined): Promise<number>
-  /** As above, of the rows alone that may lack an index, as searches do not find them: the work `index` begins with these. */
+  /** Reads and counts only rows that may lack an index: searches miss them, so the work `index` begins with them. */
   readonly lacking?: { page: Table['page']; count(after: string | undefined): Promise<number> } | undefined
 }
 
 /** A table, or a function that opens one for the columns of the model. */
 export type TableSource = Table | ((columns: TableColumns) => Promise<Table>)
 
-/** Returns what the next run gets as `after`. */
+/** Returns `after` for the next run. */
 export function writeAfter({ scope }: Table, key: string): string {
   return scope === undefined ? key : JSON.stringify({ scope, key })
 }
 
-/** Returns the key after which to continue. @throws InvalidInputError when it is one of another table */
+/** Returns the key after which to continue. @throws InvalidInputError when it belongs to another table */
 export function readAfter({ scope }: Table, after: string | undefined): string | undefined {
   if (scope === undefined || after === undefined) return after
   const { scope: from, key } = Object(readJson(after)) as { scope?: unknown; key?: unknown }
@@ -73,13 +73,13 @@ export function notOfThisTable(): InvalidInputError {
   return new InvalidInputError('after is no key of this table', hint, { option: 'after' })
 }
 
-/** What to do about a column that a row lacks. */
+/** Advice about a column that a row lacks. */
 export const ROW_HINT =
   'The row has the columns of the model; name others in `readColumns` of postgresTable(). Bind the model to columns that never change only.'
 
 /**
- * Calls a function of the application with a row. Returns undefined when it throws: its error may quote the row.
- * @throws ContentError when it reads a column that the row lacks, which String() would turn into text
+ * Calls a function of the application with a row. Returns undefined if it throws: its error may quote the row.
+ * @throws ContentError when it reads a column that the row lacks, which String() would turn into `undefined`
  */
 export function askWithRow(option: string, ask: (row: Readonly<Row>) => unknown, row: Readonly<Row>): unknown {
   let lacking: string | undefined

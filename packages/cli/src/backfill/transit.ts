@@ -13,8 +13,8 @@ export type TransitPost = (path: string, body: string) => Promise<{ status: numb
 
 export interface TransitOptions {
   /**
-   * Sends a POST to a path of the API, with the address and the token of your Vault, and returns the status and the
-   * parsed JSON: `async (path, body) => { const answer = await fetch(address + path, { method: 'POST', body, headers: {
+   * Sends a POST to a path of the API, with your Vault's address and token. Returns the status and the parsed JSON:
+   * `async (path, body) => { const answer = await fetch(address + path, { method: 'POST', body, headers: {
    * 'X-Vault-Token': token } }); return { status: answer.status, body: await answer.json() } }`.
    */
   post: TransitPost
@@ -22,11 +22,11 @@ export interface TransitOptions {
   key: string
   /** Where the engine is mounted; `transit` by default. */
   mount?: string | undefined
-  /** For a key with `derived`: the context of all values in base64, or a function that returns that of a row. */
+  /** For a `derived` key: the context of all values in base64, or a function that returns a row's. */
   context?: string | ((row: Readonly<Row>) => string) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */
   as?: 'text' | 'bytes' | undefined
-  /** `true` also takes values that do not begin with `vault:` as plaintext. */
+  /** If `true`, also takes values that do not begin with `vault:` as plaintext. */
   acceptPlaintext?: boolean | undefined
 }
 
@@ -37,8 +37,8 @@ interface Waiter {
 }
 
 /**
- * Makes a reader that lets Vault or OpenBao decrypt, up to 200 values in one request. Needs a token with `update` on
- * `transit/decrypt/<key>`. A value that the engine refuses fails its row; an answer without results ends the run with
+ * Makes a reader that has Vault or OpenBao decrypt, up to 200 values in a request. Needs a token with `update` on
+ * `transit/decrypt/<key>`. If the engine refuses a value, its row fails; an answer without results ends the run with
  * `E_NETWORK`.
  * @throws InvalidInputError when an option is wrong
  */
@@ -52,7 +52,7 @@ export function transitReader(options: TransitOptions): Reader {
   const path = `/v1/${mount}/decrypt/${encodeURIComponent(key)}`
   let waiting: Waiter[] = []
   const flush = async () => {
-    await setImmediate() // all values of a page ask in one turn
+    await setImmediate() // collects all values of a page, which ask in the same turn
     const all = waiting
     waiting = []
     for (let start = 0; start < all.length; start += BATCH_VALUES)
@@ -91,7 +91,7 @@ async function decrypt(post: TransitPost, path: string, some: readonly Waiter[])
   try {
     const { status, body } = await post(path, JSON.stringify({ batch_input }))
     const results = (body as { data?: { batch_results?: unknown } } | null)?.data?.batch_results
-    // The answer to a batch with failures is 400, or 200 by some versions, with a result for each value.
+    // The answer to a batch with failures is 400, in some versions 200, with a result for each value.
     if (!Array.isArray(results) || results.length !== some.length) {
       for (const { reject } of some) reject(away(`transit answered ${Number(status)} without results`))
       return
@@ -102,7 +102,7 @@ async function decrypt(post: TransitPost, path: string, some: readonly Waiter[])
       else reject(refused())
     }
   } catch {
-    for (const { reject } of some) reject(away('transit did not answer')) // the error may hold the token
+    for (const { reject } of some) reject(away('transit did not answer')) // the error may contain the token
   }
 }
 

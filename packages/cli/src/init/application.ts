@@ -1,4 +1,4 @@
-/** The application in a folder: its sources as they are, and as they will be, and the packages that it has and lacks. */
+/** The application in a folder: its sources before and after, and the packages that it has and lacks. */
 import { isUtf8 } from 'node:buffer'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,26 +11,26 @@ import { resolvePath } from '../files.js'
 import { type Io, UsageError } from '../io.js'
 import { blankComments } from './source-text.js'
 
-/** What `init` works on. Paths begin at the folder. */
+/** What `init` works on. Paths are relative to the folder. */
 export interface Application {
-  /** The packages that it declares, with the version that is installed, or otherwise the one that it declares. */
+  /** The packages that it declares, with the installed version, or else the declared one. */
   packages: ReadonlyMap<string, string>
   /** Whether its `.js` files are ES modules. */
   isModule: boolean
   sources: ReadonlyMap<string, string>
-  /** The same with blanks in the place of comments, for what reads them. */
+  /** The sources with blanks in place of comments, for parsing. */
   code: ReadonlyMap<string, string>
-  /** Configuration that says how the ORM works, such as `typeorm.config.ts`, without its comments. Nothing of it is changed. */
+  /** Configuration that affects the ORM, such as `typeorm.config.ts`, without comments. It is never changed. */
   settings: ReadonlyMap<string, string>
-  /** The sources and new files, as they will be. */
+  /** The sources and new files as they will be. */
   files: Map<string, string>
-  /** What is left to do by hand, a line each. */
+  /** What the user must do by hand, one line each. */
   byHand: string[]
 }
 
 export type FieldKind = 'text' | 'date' | 'number' | 'boolean' | 'json'
 
-/** A column of a table. `name` is that of the ORM, `stored` that of the database. */
+/** A column of a table: `name` is the ORM's, `stored` the database's. */
 export interface Column {
   name: string
   stored: string
@@ -38,11 +38,11 @@ export interface Column {
   isUnique: boolean
   /** The kind of field for the values that the ORM returns. */
   kind: FieldKind
-  /** Its type, as PostgreSQL names it; `unknown`, and `timestamp` for any time, where the application does not say. */
+  /** Its type in PostgreSQL; where the application does not say, `unknown`, or `timestamp` for any time. */
   type: string
   /** Why it cannot be encrypted in place; undefined if it can. */
   refusal: string | undefined
-  /** The column that its index has, or would have. */
+  /** The column of its index, existing or not. */
   index: { name: string; stored: string }
 }
 
@@ -50,13 +50,13 @@ export interface FoundTable {
   orm: 'prisma' | 'drizzle' | 'kysely' | 'typeorm'
   name: string
   stored: string
-  /** Its schema in the database, if it names one. */
+  /** Its schema in the database, if the application names one. */
   schema?: string | undefined
   path: string
   columns: readonly Column[]
   /** The columns of its primary key. */
   id: readonly string[]
-  /** How TypeScript calls what the ORM returns of a column of JSON: the name to import from the table's file or from `module`. */
+  /** TypeScript's type of a JSON column, and the name to import for it, from the table's file or from `module`. */
   types: { name: string; module?: string; typeOf(column: string): string }
 }
 
@@ -66,11 +66,11 @@ const SOURCE = /\.(prisma|[cm]?[jt]sx?)$/
 const NO_SOURCE = /\.(d|test|spec)\.\w+$/
 const SETTINGS = /\.config\.\w+$|(^|[\\/])ormconfig\.\w+$/
 
-/** Why no column is taken whose own name, or that of its table, was not read whole: it could be another one. */
+/** Refused: a name, of the column or its table, that was not read completely could be another one. */
 export const UNREAD_NAME = 'has a name in the database that init does not read: write it as one text without escapes'
 export const UNREAD_TABLE = UNREAD_NAME.replace('has', 'is in a table with')
 
-/** Names a page for what `init` does not do. */
+/** Names a page about what `init` does not do. */
 export function guide(name: string, from = '@eaas/sdk'): string {
   return `docs/${name}.md of ${from}`
 }
@@ -115,7 +115,7 @@ function readSources(io: Io, folder: string, sources: Map<string, string>): void
   }
 }
 
-/** @throws UsageError if it is not UTF-8: it could not be written back as it was */
+/** @throws UsageError if it is not UTF-8: it could not be written back unchanged */
 export function readIfThere(io: Io, path: string): string | undefined {
   if (!existsSync(resolvePath(io, path))) return undefined
   const bytes = readFileSync(resolvePath(io, path))
@@ -127,7 +127,7 @@ const PEERS: Readonly<Record<FoundTable['orm'], Readonly<Record<string, string>>
   ...{ drizzle, kysely, prisma, typeorm },
 }
 
-/** Warns of a version of the ORM that the adapter does not take; undefined if it does, or none is named. */
+/** Warns of an ORM version that the adapter does not support; undefined if it does, or none is named. */
 export function versionWarning({ packages }: Application, orm: FoundTable['orm']): string | undefined {
   const [name, wanted = ''] = Object.entries(PEERS[orm]).find(([peer]) => peer !== '@eaas/sdk') ?? []
   const found = packages.get(name ?? '')
@@ -143,8 +143,8 @@ function toNumber(version: string): number {
 }
 
 /**
- * The commands that install what the application lacks. `npm run release` writes the repository into the manifest: a build
- * without it is of a clone, where all that the next commands use is packed.
+ * The commands that install what the application lacks. `npm run release` writes the repository into the manifest. A
+ * build without it comes from a clone, where all packages that the next commands use are packed.
  */
 export function installSteps({ packages }: Application, orm: FoundTable['orm'], folder: string): string[] {
   const isPublished = 'repository' in manifest

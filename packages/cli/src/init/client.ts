@@ -1,24 +1,24 @@
-/** Finds where the application makes the ORM's client, and adds the line there that encrypts. */
+/** Finds where the application creates the ORM's client, and adds the line that encrypts. */
 import { dirname, extname, join, parse } from 'node:path'
 import type { Application, FoundTable } from './application.js'
 import { specifier } from './model-file.js'
 import { blankComments, localName, quoteText, readBrackets, withImports } from './source-text.js'
 
-/** A statement that makes the client, and nothing else with it. */
+/** A statement that creates the client and does nothing else. */
 const CLIENTS = {
   prisma: /^[^\S\n]*(?:export )?const \w+ = (?=new PrismaClient\()/gm,
   drizzle: /^[^\S\n]*(?:export )?const \w+ = (?=drizzle\()/gm,
   kysely: /^[^\S\n]*(?:export )?const \w+ = (?=new Kysely<\w+>\(\{)/gm,
   typeorm: /^[^\S\n]*(?:export )?const \w+ = (?=new DataSource\()/gm,
 } as const
-/** Where a client is made, possibly or certainly. */
+/** Where a client is created, possibly or certainly. */
 const MENTIONS = {
   prisma: /\b(?:new|extends) PrismaClient\b/,
   drizzle: /\bdrizzle\(/,
   kysely: /\bnew Kysely\b/,
   typeorm: /\bnew DataSource\b/,
 } as const
-/** What is written in the lines for the reader, where the client is not found. */
+/** The example shown to the user if the client is not found. */
 const EXAMPLES = {
   prisma: 'new PrismaClient(…)',
   drizzle: 'drizzle(…)',
@@ -29,13 +29,13 @@ const STATEMENT_END = /^[^\S\n]*(?:;|\r?\n\s*(?![\s.?])|$)/
 
 type Place = { path: string; begin: number; end: number }
 
-/** An expression to wrap, and the statement that it is in. */
+/** An expression to wrap, and its statement. */
 interface Client extends Place {
   statement: { begin: number; end: number }
   prefix: string
 }
 
-/** Finds the only place where the client is made; undefined if that is not certain. */
+/** Finds the only place where the client is created; undefined if that is not certain. */
 function findClient({ files }: Application, orm: FoundTable['orm']): Client | undefined {
   const places = [...files].flatMap(([path, text]) =>
     [...blankComments(text).matchAll(CLIENTS[orm])].map((match) => {
@@ -68,7 +68,7 @@ export function modelPath({ sources }: Application, { orm }: FoundTable, name: s
   return there ?? join(dirname(beside), `${name}${extname(beside).replace('x', '')}`)
 }
 
-/** Finds where `encrypted` gets the models of tables that were set up before: the position after the last model. */
+/** Finds the models of earlier tables in the call of `encrypted`: the position after the last one. */
 function findModels({ files }: Application, orm: FoundTable['orm']): (Place & { separator: string }) | undefined {
   const places = [...files]
     .filter(([, text]) => text.includes(`@eaas/${orm}`))
@@ -88,7 +88,7 @@ function findModels({ files }: Application, orm: FoundTable['orm']): (Place & { 
 
 const withoutExtension = (path: string) => path.replace(/\.\w+$/, '')
 
-/** Gives the model to the client, or says which lines to add. */
+/** Adds the model to the client, or says which lines to add. */
 export function wrapClient(app: Application, table: FoundTable, model: { name: string; path: string }): void {
   const { orm, name } = table
   const isUsed = new RegExp(`(?<!function )\\b${model.name}\\(`)
@@ -121,7 +121,7 @@ export function wrapClient(app: Application, table: FoundTable, model: { name: s
       : `encrypted(${expression}, [${entry}])`
   }
   const changed = models ? splice(text, models, models.separator + entry) : made && wrapAt(text, made, wrap)
-  // A second import of a name that is there as a type does not compile.
+  // A second import of a name that is already imported as a type does not compile.
   const isType = !isNamed && new RegExp(`\\btype (\\{[^}]*\\b)?${name}\\b`).test(there ?? '')
   const after = changed && !isType ? withImports(changed, imports) : undefined
   if (after === undefined)
@@ -133,7 +133,7 @@ function splice(text: string, { begin, end }: Place, put: string): string {
   return text.slice(0, begin) + put + text.slice(end)
 }
 
-/** Wraps the expression that makes the ORM's client, and adds a line before its statement that makes ours. */
+/** Wraps the expression that creates the ORM's client, and adds a line before its statement that creates ours. */
 function wrapAt(text: string, client: Client, wrap: (expression: string) => string): string {
   const { begin, end, statement, prefix } = client
   const wrapped = splice(text, client, prefix + wrap(text.slice(begin, end)))

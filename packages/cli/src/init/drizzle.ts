@@ -1,4 +1,4 @@
-/** The tables of Drizzle schemas, and what changes in them and in the database. */
+/** The tables of Drizzle schemas, and how they and the database change. */
 import { type Application, type Column, type FieldKind, type FoundTable, UNREAD_NAME } from './application.js'
 import { type Change, convertByHand, isConverted } from './migration.js'
 import { localName, quoteText, readBrackets, readText, withNames } from './source-text.js'
@@ -7,12 +7,12 @@ const TABLE =
   /^(?:export )?const (?<name>\w+) = (?<maker>[\w.]+|(?:\w+\.)?pgSchema\([^()]*\)\.table)(?<call>\(\s*['"`](?<stored>[^'"`\\$]+)['"`],\s*(?:\(\w+\) => \()?)(?=\{)/gm
 const PROPERTY = /^(?<before>\s*)(?<head>(?<name>\w+):\s*)(?<callee>[\w.]+)(?=\()/
 const BUILDERS = 'drizzle-orm/pg-core'
-/** What makes tables: of a schema, or with a name around theirs. */
+/** Functions that make tables: of a schema, or with a prefix or suffix on their names. */
 const SCHEMA = /^(?:\w+\.)?pgSchema\(\s*['"`]([^'"`\\$]+)['"`]\s*\)/
 const CREATOR = /^(?:\w+\.)?pgTableCreator\(\s*\(?(\w+)\)?\s*=>\s*`([^`\\$]*)\$\{\1\}([^`\\$]*)`\s*,?\s*\)/
-/** Calls with which the adapter's work, or the stored value, differs from that of the plain type. */
+/** Calls that change the stored value, or the adapter's work, from that of the plain type. */
 const NOT_PLAIN = /\.(references|array|default\w*|\$onUpdate\w*|\$type|generated\w*)\b/
-/** What to do about them, by the beginning of their names. */
+/** Advice about these calls, by the beginning of their names. */
 const REMEDIES: Readonly<Record<string, string>> = {
   references: 'and the database cannot compare encrypted values with those of another table',
   array: 'which init does not take: make it jsonb() first, in the schema and the database',
@@ -22,7 +22,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   $type: 'which init does not take: take it away, and run init again',
   enum: 'which init does not take: take it away, and run init again',
 }
-/** The builders of columns, with their mode: the field for their values, and what PostgreSQL calls their types. */
+/** The builders of columns with their modes: the field for their values, and their types in PostgreSQL. */
 const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> = {
   text: ['text', 'text'],
   varchar: ['text', 'character varying'],
@@ -45,21 +45,21 @@ const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> 
   json: ['json', 'json'],
   jsonb: ['json', 'jsonb'],
 }
-/** What TypeScript calls the values of a field that are not text. */
+/** TypeScript's types of fields that are not text. */
 const TYPE_NAMES: Readonly<Record<string, string>> = { date: 'Date', number: 'number', boolean: 'boolean' }
 
 interface Property {
   column: Column
-  /** What makes the column: `text`, or the name that the source has for it, and its position. */
+  /** The function that makes the column, such as `text`, under the source's name for it, and its position. */
   callee: string
   at: number
   /** The blanks before it. */
   indent: string
   /** The quoted name of the column, if it is given. */
   quoted: string | undefined
-  /** The name to give the column of its index, if Drizzle would make another one. */
+  /** The name for its index's column, if Drizzle would generate another one. */
   indexName: string | undefined
-  /** The positions after its call, and after its last character. */
+  /** The positions after its call, and after the whole property. */
   called: number
   end: number
 }
@@ -84,7 +84,7 @@ export function readDrizzle({ code, settings }: Application): FoundTable[] {
   )
 }
 
-/** Finds what a call makes a table of, in its source or in the others; undefined if it makes none, or init cannot read it. */
+/** Finds how a function names tables, in its source or in others; undefined if it makes none, or init cannot read it. */
 function readMaker(text: string, maker: string, code: ReadonlyMap<string, string>) {
   const [head = '', method] = maker.split(/\.(?=\w+$)/)
   const plain = { before: '', after: '', schema: undefined }
@@ -93,14 +93,14 @@ function readMaker(text: string, maker: string, code: ReadonlyMap<string, string
   const find = (some: Iterable<string>) => new Set([...some].flatMap((source) => declared.exec(source)?.[1] ?? []))
   const [own] = find([text])
   const [made = head, other] = own ? [own] : find(code.values())
-  if (other !== undefined) return undefined // of which of them, only its import says
+  if (other !== undefined) return undefined // only its import says which
   const schema = SCHEMA.exec(made)?.[1]
   if (method === 'table') return schema && { ...plain, schema }
   const [, , before = '', after = ''] = (!method && CREATOR.exec(made)) || []
   return before || after ? { ...plain, before, after } : undefined
 }
 
-/** Whether Drizzle makes the names of columns that have none given. */
+/** Whether Drizzle generates the names of columns that have none. */
 function isSnakeCase({ code, settings }: Pick<Application, 'code' | 'settings'>): boolean {
   return [...code, ...settings].some(([, text]) => /\bcasing:\s*['"`]snake_case/.test(text))
 }
@@ -142,7 +142,7 @@ function readProperties(source: string, at: number, isSnake: boolean): Property[
       },
     ]
   })
-  // Indexes are named as the other columns are.
+  // Index columns are named as the other columns are.
   const some = (pattern: RegExp, key: 'name' | 'stored') => properties.some(({ column }) => pattern.test(column[key]))
   const isQuoted = properties.some(({ quoted }) => quoted !== undefined)
   const end = isSnake || some(/_/, 'stored') || (isQuoted && !some(/[a-z][A-Z]/, 'stored')) ? '_index' : 'Index'
@@ -153,7 +153,7 @@ function readProperties(source: string, at: number, isSnake: boolean): Property[
   })
 }
 
-/** Finds what a column holds, or why init does not take it. */
+/** Finds what a column holds, or why init refuses it. */
 function readType(source: string, callee: string, options: string, chain: string) {
   const name = callee.split('.').at(-1) ?? ''
   const builder = new RegExp(`\\b(\\w+) as ${name}\\b`).exec(source)?.[1] ?? name
@@ -177,7 +177,7 @@ function readType(source: string, callee: string, options: string, chain: string
   }
 }
 
-/** Makes `text()` of the columns that sealed text does not fit in, and adds those of indexes, and the indexes. */
+/** Makes columns `text()` where sealed text does not fit, and adds index columns and indexes. */
 export function changeDrizzle(app: Application, change: Change): void {
   const { files, code, byHand } = app
   const { table, columns, lacking } = change
@@ -234,20 +234,20 @@ function asText(source: string, property: Property): string {
   return `${textCall(source, property)}${type ? `.$type<${type}>()` : ''}`
 }
 
-/** The column of an index, behind that of its field. */
+/** The column of an index, after that of its field. */
 function indexColumn(source: string, property: Property): Edit {
   const { column, quoted, indent, end, indexName } = property
   const quote = quoted?.[0] ?? (/(["'])drizzle-orm/.exec(source)?.[1] || "'")
   const name = indexName === undefined ? '' : quoteText(indexName, quote)
   const added = `${column.index.name}: ${textCall(source, property, name)}`
-  const remark = /^,[^\S\n]*\/\/[^\n]*/.exec(source.slice(end))?.[0] // it belongs to the line
+  const remark = /^,[^\S\n]*\/\/[^\n]*/.exec(source.slice(end))?.[0] // a comment on the same line belongs to it
   const at = end + (remark?.length ?? 0)
   return { at, end: at, put: `${remark ? '' : ','}${indent}${added}${remark ? ',' : ''}` }
 }
 
 /**
- * Finds where the indexes of a table are declared: `drizzle-kit push` adds them there without a question, while for
- * `.unique()` it asks whether to truncate the table. Undefined if that place has another form.
+ * Finds where a table's indexes are declared; undefined if that place has another form. Not `.unique()`: for that,
+ * `drizzle-kit push` asks whether to truncate the table, while it adds an index here without a question.
  * @param at the bracket of pgTable()
  */
 function extrasOf(source: string, at: number, added: readonly Property[]) {
@@ -262,7 +262,7 @@ function extrasOf(source: string, at: number, added: readonly Property[]) {
   if (!extras || head === undefined) return undefined
   const from = extras.begin + head.length - 1
   const last = readBrackets(source, from).parts.at(-1)
-  if (/\/[/*]/.test(last?.text ?? '')) return undefined // it would become a part of the comment
+  if (/\/[/*]/.test(last?.text ?? '')) return undefined // an addition would become part of the comment
   const end = last ? last.begin + last.text.trimEnd().length : from + 1
   const blanks = /^\s*\n\s*/.exec(last?.text ?? '')?.[0] ?? ' '
   return (make: (param: string) => string[]) => {

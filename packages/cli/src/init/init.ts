@@ -1,4 +1,4 @@
-/** `init`: sets an application up for its first encrypted table, and shows each change before it is made. */
+/** `init`: sets up an application's first encrypted table, and shows each change before it is made. */
 import { existsSync, realpathSync } from 'node:fs'
 import { mkdir, rmdir, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, relative, sep } from 'node:path'
@@ -23,14 +23,14 @@ import { changeTypeorm, readTypeorm } from './typeorm.js'
 
 const CHANGES = { prisma: changePrisma, drizzle: changeDrizzle, kysely: changeKysely, typeorm: changeTypeorm } as const
 
-/** What `init` reads of each ORM. */
+/** What `init` reads for each ORM. */
 const READS: Readonly<Partial<Record<string, string>>> = {
   'drizzle-orm': "const users = pgTable('users', { … }), and those of pgSchema() and pgTableCreator()",
   kysely: 'tables named without a schema in the interface of new Kysely<Database>(…)',
   typeorm: 'classes with @Entity()',
 }
 
-/** What takes constraints away again. */
+/** What removes constraints again. */
 const DROPS: Readonly<Partial<Record<FoundTable['orm'], string>>> = {
   drizzle: 'drizzle-kit push drops',
   typeorm: 'synchronize and migration:generate drop',
@@ -91,8 +91,8 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   }
   wrapClient(app, table, model)
   const env = addToEnv(io, app)
-  // After a kill between two files, the next run knows by the model that all before it are there, and by the schema that
-  // all are.
+  // The schema is written last and the model before it: after a kill between two files, the model shows the next run
+  // that all files before it exist, and the schema that all do.
   const rank = ({ file }: FileChange) => [path, table.path].indexOf(file)
   const changes = [...app.files]
     .map(([file, after]) => ({ file, before: app.sources.get(file) ?? readIfThere(io, file), after }))
@@ -127,21 +127,20 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   await print(io, ...steps.map((step) => `  ${step}`))
 }
 
-/** Whether an earlier run came to its end: it writes the schema last. */
+/** Whether an earlier run finished: it writes the schema last. */
 function isSchemaDone(app: Application, change: Change, io: Io): boolean {
   const files = new Map(app.files)
   CHANGES[change.table.orm]({ ...app, files, byHand: [] }, change, io)
   return files.get(change.table.path) === app.files.get(change.table.path)
 }
 
-/** Says which tables `init` reads, and where the others are set up by hand. */
 function unseen({ packages }: Application): string {
   const [name, reads] = Object.entries(READS).find(([one]) => packages.has(one)) ?? []
   const page = name === 'drizzle-orm' ? 'drizzle' : (name ?? 'orms')
   return `${reads ? `. init reads ${reads}; for others, write the model and the call of encrypted() by hand` : ''}: see ${guide(page)}`
 }
 
-/** What an application could do with columns before they were text. */
+/** Describes what an application could do with columns before they became text. */
 function changedUses(columns: readonly Column[]): string[] {
   const texts = columns.filter((one) => one.kind === 'text' && isConverted(one) && one.type !== 'character varying')
   const [days, others] = [true, false].map((isDay) =>
@@ -161,14 +160,14 @@ function changedUses(columns: readonly Column[]): string[] {
   ]
 }
 
-/** The kind of a field in the file of the model, if an earlier run wrote it: the column no longer says so. */
+/** The kind of a field in the model's file that an earlier run wrote: the column no longer shows it. */
 function findKind(model: string | undefined, field: string): FieldKind | undefined {
   return new RegExp(`^ +${field}: (text|date|number|boolean|json)\\b`, 'm').exec(model ?? '')?.[1] as
     | FieldKind
     | undefined
 }
 
-/** The steps by which rows that are there are encrypted, and found by searches meanwhile. */
+/** The steps that encrypt existing rows, while searches find them. */
 function adoption(model: ModelFile, isEnded: boolean): string[] {
   const fill = backfillLine(model, '--work index')
   const isSearched = model.search.length > 0
@@ -189,7 +188,7 @@ function adoption(model: ModelFile, isEnded: boolean): string[] {
 
 type Ask = (question: string) => Promise<string>
 
-/** Asks on standard error, and takes a line of standard input. */
+/** Asks on standard error, and reads a line from standard input. */
 function createQuestions({ stdin, stderr, signal }: Io): Ask {
   const lines = createInterface({ input: stdin, signal })[Symbol.asyncIterator]()
   return async (question) => {
@@ -255,12 +254,12 @@ async function choose(
   return { table, columns, search }
 }
 
-/** Whether drivers return some of these columns as the local time of the process. */
+/** Whether drivers return some of these columns in the process's local time. */
 function hasLocalTimes({ orm }: FoundTable, columns: readonly Column[]): boolean {
   return ['kysely', 'typeorm'].includes(orm) && columns.some(({ type }) => /^timestamp( without.*)?$/.test(type))
 }
 
-/** @throws UsageError where none is given, or it is not the name of one */
+/** @throws UsageError if none is given, or it is not a zone's name */
 async function chooseZone(io: Io, { timeZone }: InitOptions, ask: Ask | undefined): Promise<string> {
   const own = io.env.TZ ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
   const wanted =
@@ -282,7 +281,7 @@ function isZone(timeZone: string): boolean {
   }
 }
 
-/** Adds the variables that `eaas dev` fills in, where they are missing. Returns the file. */
+/** Adds missing variables, which `eaas dev` fills in. Returns the file. */
 function addToEnv(io: Io, { files }: Application): string {
   const file = existsSync(resolvePath(io, '.env.local')) ? '.env.local' : '.env'
   const before = readIfThere(io, file) ?? ''
@@ -295,7 +294,7 @@ function addToEnv(io: Io, { files }: Application): string {
 
 type FileChange = { file: string; before: string | undefined; after: string }
 
-/** @throws UsageError where the file is no longer what it was when it was read, is not UTF-8, or is elsewhere */
+/** @throws UsageError if the file changed since it was read, is not UTF-8, or is elsewhere */
 function assertAsRead(io: Io, { file, before }: FileChange): void {
   if (readIfThere(io, file) !== before) throw new UsageError(`${file}: it was changed meanwhile. Run init again`)
   let nearest = resolvePath(io, file)
@@ -307,7 +306,7 @@ function assertAsRead(io: Io, { file, before }: FileChange): void {
     )
 }
 
-/** Writes all contents before any file gets its name, so that a full disk leaves every file as it was. */
+/** Writes all contents before renaming any file, so that a full disk changes no file. */
 async function writeChanges(io: Io, changes: readonly FileChange[]): Promise<void> {
   const outputs: Output[] = []
   const folders: string[] = []
@@ -328,7 +327,7 @@ async function writeChanges(io: Io, changes: readonly FileChange[]): Promise<voi
     }
   } catch (error) {
     for (const output of outputs.slice(written)) await output.discard()
-    for (const folder of folders.reverse()) await rmdir(folder).catch(() => undefined) // it has a file
+    for (const folder of folders.reverse()) await rmdir(folder).catch(() => undefined) // it holds a file
     if (!(error instanceof UsageError || error instanceof CommandError)) throw error
     const why = error.message.replace(', and nothing was', '').replace(/\.$/, '')
     const what =
@@ -339,7 +338,7 @@ async function writeChanges(io: Io, changes: readonly FileChange[]): Promise<voi
   }
 }
 
-/** Returns the folders that it made for a file, from the outside in. */
+/** Creates the folders of a file. Returns the new ones, outermost first. */
 async function makeFolder(io: Io, file: string): Promise<string[]> {
   const last = dirname(resolvePath(io, file))
   const first = await mkdir(last, { recursive: true }).catch((error: unknown) => refuseUnwritten(io, file, error))

@@ -1,10 +1,10 @@
-/** The tables in the interfaces of a Kysely application, and what changes in them and in the database. */
+/** The tables in the interfaces of a Kysely application, and how they and the database change. */
 import { UsageError } from '../io.js'
 import { type Application, type Column, type FieldKind, type FoundTable, guide } from './application.js'
 import { addIndexes, type Change, convertColumns } from './migration.js'
 import { localName, readBrackets, withNames } from './source-text.js'
 
-/** By the type of a member: the field, and the type of the column, of which the interface says no more. */
+/** By the type of a member: the field, and the type of its column, about which the interface says no more. */
 const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> = {
   string: ['text', 'character varying'],
   Date: ['date', 'timestamp'],
@@ -28,7 +28,7 @@ interface Declared {
   name: string
   path: string
   members: Member[]
-  /** How TypeScript calls the table, if that can be imported. */
+  /** TypeScript's type of the table, if it can be imported. */
   types: { name: string; type: string } | undefined
 }
 
@@ -65,7 +65,7 @@ function declarationsOf(sources: ReadonlyMap<string, string>): Declared[] {
   })
 }
 
-/** Finds an interface, or another name of an object, in the only source that declares it. */
+/** Finds an interface, or a type alias of an object, in the only source that declares it. */
 function findType(sources: ReadonlyMap<string, string>, name: string) {
   const declared = new RegExp(`^(export )?(?:interface ${name}\\s*|type ${name} =\\s*)(?=\\{)`, 'm')
   const places = [...sources].flatMap(([path, text]) => {
@@ -90,7 +90,7 @@ function readMember({ name, type }: Member, isExported: boolean): Column {
   const [json] = JSON_TYPE.exec(type) ?? []
   const plain = type.split('|').map((one) => one.trim())
   const [kind, stored] = json
-    ? (['json', 'unknown'] as const) // drivers take only JSON for a column of JSON
+    ? (['json', 'unknown'] as const) // for a JSON column, drivers only take JSON
     : (TYPES[plain.filter((one) => one !== 'null').join()] ?? [])
   const reasons = [
     name === 'id' && 'is the id',
@@ -108,7 +108,6 @@ function readMember({ name, type }: Member, isExported: boolean): Column {
   }
 }
 
-/** Adds the columns of indexes to the interface, and says what to change in the database. */
 export function changeKysely({ files, code, byHand }: Application, change: Change): void {
   const { table, columns, lacking } = change
   const before = files.get(table.path) ?? ''

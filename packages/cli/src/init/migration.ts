@@ -1,23 +1,23 @@
-/** What PostgreSQL has to change in a table, whose values stay what they are. */
+/** The SQL that changes a table in PostgreSQL and keeps its values. */
 import { fieldText, quoteName } from '../backfill/postgres-values.js'
 import { addSealedChecks, makeSealedChecks } from '../backfill/sealed-checks.js'
 import type { Column, FoundTable } from './application.js'
 
-/** A table, its columns to encrypt, and those of them whose index has no column yet. */
+/** A table, its columns to encrypt, and those of them that lack an index column. */
 export interface Change {
   table: FoundTable
   columns: readonly Column[]
   lacking: readonly Column[]
-  /** The zone of times without one. */
+  /** The zone of times that have none. */
   timeZone: string
 }
 
-/** Tells whether sealed text does not fit into the type of a column: it becomes `text`. */
+/** Tells whether sealed text does not fit the type of a column, which then becomes `text`. */
 export function isConverted({ type }: Column): boolean {
   return !['text', 'json', 'jsonb'].includes(type)
 }
 
-/** SQL that makes of a column the text from which its field reads the value. */
+/** SQL for the text of a column from which its field reads the value. */
 function textOf(column: string, type: string, timeZone: string): string {
   const isLocal = type === 'timestamp without time zone' && timeZone !== 'UTC'
   return isLocal
@@ -33,7 +33,7 @@ export function convertColumns({ table, columns, timeZone }: Change): string[] {
   return actions.length > 0 ? [`ALTER TABLE ${sqlName(table)} ${actions.join(', ')};`] : []
 }
 
-/** The same for tools whose own cast leaves out the zone of times, and takes the settings of the database for days and fractions. */
+/** The same for tools whose own cast omits the zone of times, and depends on database settings for days and fractions. */
 export function convertByHand(change: Change): string | undefined {
   const isCast = change.columns.some(({ type }) => /^(timestamp|date|real|double)/.test(type))
   return isCast ? convertColumns(change)[0] : undefined
@@ -51,7 +51,7 @@ export function addIndexes({ table, lacking }: Change): string[] {
   })
 }
 
-/** The name of the index on a column that an index of the model has, as Prisma names it. */
+/** The name of the index on a model's index column, as Prisma names it. */
 export function indexName({ stored }: FoundTable, { index, isUnique }: Column): string {
   return `${stored}_${index.stored}_${isUnique ? 'key' : 'idx'}`
 }

@@ -14,12 +14,12 @@ export interface ModelFile {
   path: string
 }
 
-/** @param importPath how the file imports that of the table */
+/** @param importPath how the file imports the table's file */
 export function modelFile({ table, columns, search, name, path }: ModelFile, importPath: string): string {
   const isTyped = path.endsWith('ts')
   const { types } = table
   const fields = columns.map((column) => {
-    // Addresses are compared without regard to case, as people write them.
+    // People write addresses without regard to case, so they are compared so.
     const normalize = /mail/i.test(column.name) && column.kind === 'text' ? ", normalize: ['trim', 'lowercase']" : ''
     const options = search.includes(column.name) ? `{ index: ${quoteText(column.index.name)}${normalize} }` : ''
     const type = isTyped && column.kind === 'json' ? `<NonNullable<${types.typeOf(column.name)}>>` : ''
@@ -44,7 +44,7 @@ ${fields.join('')}    },
 `
 }
 
-/** @param more the options that say what it does */
+/** @param more the options that say what the run does */
 export function backfillLine({ table, columns, search, path }: ModelFile, more: string): string {
   const ids = table.columns.filter(({ name }) => table.id.includes(name))
   const indexes = columns.filter(({ name }) => search.includes(name)).map(({ index }) => index)
@@ -56,7 +56,7 @@ export function backfillLine({ table, columns, search, path }: ModelFile, more: 
   return `${loaderFor(path)}npx @eaas/cli backfill ${words.join(' ')} ${more}`
 }
 
-/** How a source imports another: with the ending that its other imports have, or those of other sources. */
+/** How a source imports another: with the extension of its other imports, or of other sources' imports. */
 export function specifier({ sources, isModule }: Application, from: string, to: string): string {
   const path = relative(dirname(from), to).replaceAll('\\', '/')
   const texts = [sources.get(from) ?? '', ...sources.values()]

@@ -1,4 +1,4 @@
-/** The models of Prisma schemas for PostgreSQL, and what changes in them and in the database. */
+/** The models of Prisma schemas for PostgreSQL, and how they and the database change. */
 import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { resolvePath } from '../files.js'
@@ -11,7 +11,7 @@ import { quoteText, slugOf } from './source-text.js'
 const MODEL = /^model\s+(?<name>\w+)\s*\{(?<body>.*?)^\}/gms
 const FIELD = /^(?<before>\s+(?<name>\w+)[^\S\n]+)(?<type>\w+)(?<arity>\[\]|\?)?(?<attributes>[^\n]*)$/
 const NATIVE = /\s*(@db\.\w+)(?:\([^)]*\))?/
-/** The types that a column may have: the field for their values, and what PostgreSQL calls them. */
+/** The types of columns: the field for their values, and their types in PostgreSQL. */
 const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> = {
   String: ['text', 'text'],
   'String @db.Text': ['text', 'text'],
@@ -89,7 +89,7 @@ function readField(
   }
 }
 
-/** The text that an attribute has; empty if it is not read whole, undefined without the attribute. */
+/** The text in an attribute; empty if it was not read completely, undefined without the attribute. */
 function textIn(attribute: string, text: string): string | undefined {
   const [found, name = ''] =
     new RegExp(`(?<!@)${attribute}\\((?:(?:\\s*name\\s*:)?\\s*"([^"\\\\]+)"\\s*\\))?`).exec(text) ?? []
@@ -100,7 +100,7 @@ function namesIn(list = ''): string[] {
   return list.match(/\w+/g) ?? []
 }
 
-/** Makes `String` of the columns that sealed text does not fit in, and adds those of indexes: in the schema, and in a migration. */
+/** Makes columns `String` where sealed text does not fit, and adds index columns: in the schema, and in a migration. */
 export function changePrisma({ files, code, byHand }: Application, change: Change, io: Io): void {
   const { table, columns, lacking } = change
   const { path, stored } = table
@@ -127,7 +127,7 @@ export function changePrisma({ files, code, byHand }: Application, change: Chang
     const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)
     const statements = [...convertColumns(change), ...addIndexes(change), addConstraints(change)].join('\n')
     const fileIn = (folder: string) => join(migrations, folder, 'migration.sql')
-    // An earlier run that did not come to its end may have written it.
+    // An earlier run that did not finish may have written it.
     const there = readdirSync(resolvePath(io, migrations)).find(
       (name) => name.slice(14) === ending && [undefined, statements].includes(readIfThere(io, fileIn(name))),
     )

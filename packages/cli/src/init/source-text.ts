@@ -1,18 +1,18 @@
-/** Text of sources: where an expression of TypeScript ends, texts, imports in the style of a source, and diffs. */
+/** Source text: where a TypeScript expression ends, literals, imports in the source's style, and diffs. */
 import { basename } from 'node:path'
 
-/** Strings, comments and regular expressions. What is not closed goes on to the end, so that each character is read once. */
+/** Strings, comments and regular expressions. An unclosed one extends to the end, so that each character is read once. */
 const WHOLE =
   /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*(?:`|$)|\/\/[^\n]*|\/\*.*?(?:\*\/|$)|(?<=[(,=:[!&|?]\s?)\/(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\//gs
 const TOKEN = new RegExp(`${WHOLE.source}|.`, 'gs')
 const IMPORT_END = /^(?:import\b[^'"\n]*|\}[^'"\n]*from\s*)(?<quote>['"])[^'"\n]*['"](?<semicolon>;?)/gm
 
-/** Puts blanks in the place of comments, so that each position stays. */
+/** Puts blanks in place of comments, so that positions stay. */
 export function blankComments(text: string): string {
   return text.replaceAll(WHOLE, (token) => (/^\/[/*]/.test(token) ? token.replaceAll(/[^\r\n]/g, ' ') : token))
 }
 
-/** The text of a literal without escapes; undefined for any other expression, also for one that only begins with it. */
+/** The text of a literal without escapes; undefined for any other expression, even one that begins with a literal. */
 export function readText(expression: string): string | undefined {
   const [, quote, text] = /^\s*(['"`])((?:(?!\1)[^\\\n])+)\1\s*$/.exec(expression) ?? []
   return quote === '`' && text?.includes('${') ? undefined : text
@@ -27,7 +27,7 @@ export function slugOf(name: string): string {
   return name.replaceAll(/\W+/g, '_')
 }
 
-/** Splits the content of the bracket at a position at its commas, or other separators; `end` is after the closing bracket, or -1. */
+/** Splits the content of the bracket at a position, at its commas or other separators. `end` is after the closing bracket, or -1. */
 export function readBrackets(
   text: string,
   at: number,
@@ -48,7 +48,7 @@ export function readBrackets(
   return { end: -1, parts: [] }
 }
 
-/** Adds imports that a source lacks after its last one. Returns undefined if the source has none. */
+/** Adds missing imports after the source's last one. Returns undefined if it has none. */
 export function withImports(text: string, imports: readonly string[]): string | undefined {
   const last = [...text.matchAll(IMPORT_END)].at(-1)
   if (!last?.groups) return undefined
@@ -67,12 +67,12 @@ export function withImports(text: string, imports: readonly string[]): string | 
   return text.slice(0, end) + lines.join('') + text.slice(end)
 }
 
-/** The name that a source gives what a module exports. */
+/** The source's name for an export of a module. */
 export function localName(source: string, exported: string): string {
   return new RegExp(`\\bimport [^;'"]*\\b${exported} as (\\w+)`).exec(source)?.[1] ?? exported
 }
 
-/** Adds and drops names of a source's import; undefined if none takes them. A name to add may begin with `type`. */
+/** Adds and drops names in a source's imports; undefined if none takes them. A name to add may begin with `type`. */
 export function withNames(
   text: string,
   module: string,
@@ -84,7 +84,7 @@ export function withNames(
   const bare = (name: string) => /^(?:type )?(\w+)/.exec(name)?.[1] ?? ''
   const imported = statements.flatMap(({ names }) => names.map(bare))
   const lacking = [...new Set(add)].filter((one) => !imported.includes(bare(one)))
-  // A value cannot be used from `import type`.
+  // `import type` cannot take a value.
   const into = statements.find(({ type }) => !type || lacking.every((one) => one.startsWith('type ')))
   if (!into && (lacking.length > 0 || statements.length === 0)) return undefined
   const rest = blankComments(statements.reduce((left, { all }) => left.replace(all, ''), text))
@@ -107,10 +107,10 @@ const CONTEXT = 3
 
 type Line = { sign: ' ' | '+' | '-'; text: string }
 
-/** Shows a change as a unified diff. Most lines are added: what differs is found by reading ahead. */
+/** Shows a change as a unified diff. It reads ahead to find differences, since most changes add lines. */
 export function unifiedDiff(path: string, before: string | undefined, after: string): string[] {
   const lines = compare(linesOf(before ?? ''), linesOf(after))
-  const context = basename(path).startsWith('.env') ? 0 : CONTEXT // its other lines may be secrets
+  const context = basename(path).startsWith('.env') ? 0 : CONTEXT // other lines may be secrets
   const isShown = lines.map((_, at) =>
     lines.slice(Math.max(0, at - context), at + context + 1).some(({ sign }) => sign !== ' '),
   )

@@ -1,4 +1,4 @@
-/** The entities of TypeORM that are classes with decorators, and what changes in them and in the database. */
+/** TypeORM entities that are classes with decorators, and how they and the database change. */
 import { UsageError } from '../io.js'
 import type { Application, Column, FieldKind, FoundTable } from './application.js'
 import { guide, UNREAD_NAME, UNREAD_TABLE } from './application.js'
@@ -10,14 +10,14 @@ const COLUMN =
   /(?<above>(?:@\w+\([^()]*\)\s*)*)@(?<decorator>Column|(?:Primary|PrimaryGenerated|CreateDate|UpdateDate|DeleteDate|Version)Column)(?=\()/g
 const PROPERTY =
   /^(?<below>(?:\s*@\w+\([^()]*\))*)\s*(?:(?:public|readonly|declare)\s+)*(?<name>\w+)[!?]?:\s*(?<type>[^;=\n]+?)[^\S\n]*(?:=[^;\n]*)?(?<end>;|$)[^\n]*/m
-/** What TypeORM writes for the types of properties that name none. */
+/** The types that TypeORM chooses for properties without one. */
 const DEFAULTS: Readonly<Record<string, string>> = {
   string: 'varchar',
   number: 'integer',
   boolean: 'boolean',
   Date: 'timestamp',
 }
-/** By the type of a column: the field, the type of its property, and what PostgreSQL calls it. */
+/** By the type of a column: the field, the type of its property, and its type in PostgreSQL. */
 const TYPES: Readonly<Record<string, readonly [kind: FieldKind, property: string, type: string]>> = {
   text: ['text', 'string', 'text'],
   varchar: ['text', 'string', 'character varying'],
@@ -39,7 +39,7 @@ const TYPES: Readonly<Record<string, readonly [kind: FieldKind, property: string
   json: ['json', '', 'json'],
   jsonb: ['json', '', 'jsonb'],
 }
-/** Options with which the stored value, or the adapter's work, differs. */
+/** Options that change the stored value, or the adapter's work. */
 const NOT_PLAIN = /\b(default|transformer|array|enum|generatedType|asExpression|insert|update)\s*:/
 const REMEDIES: Readonly<Record<string, string>> = {
   default: 'which the database would store unencrypted: give the property an initial value instead',
@@ -47,19 +47,19 @@ const REMEDIES: Readonly<Record<string, string>> = {
   generatedType: 'make its value in the application first',
   asExpression: 'make its value in the application first',
 }
-/** Options of the type that a column loses. */
+/** Options that a column loses with its type. */
 const OF_TYPE = /^\s*(type|length|precision|scale|width|collation)\s*:/
 
-/** An option of a data source, unless it is false. */
+/** Finds the option `synchronize` of a data source, unless it is false. */
 const SYNCHRONIZES = /\bsynchronize\b['"]?\s*(?::\s*(?!false\b)|[,}])/
 
 interface Property {
   column: Column
-  /** The call of the decorator: the position of its bracket, and after it. */
+  /** The decorator's call: the positions of its bracket, and after the call. */
   at: number
   called: number
   options: string[]
-  /** The position after the line of the property, and how its statement ends. */
+  /** The position after the property's line, and how its statement ends. */
   end: number
   semicolon: string
 }
@@ -88,14 +88,14 @@ export function readTypeorm({ code, settings }: Application): FoundTable[] {
   )
 }
 
-/** The names that `@Entity()` has; one that is empty was not read whole. */
+/** The names in `@Entity()`. An empty one was not read completely. */
 function readNames([first = '', second = first]: string[]) {
   const options = second.trim().startsWith('{') ? readBrackets(second.trim(), 0).parts.map(({ text }) => text) : []
   const isNamed = first !== '' && !first.trim().startsWith('{')
   return { stored: isNamed ? (readText(first) ?? '') : textOf('name', options), schema: textOf('schema', options) }
 }
 
-/** The text of an option; empty if it is not read whole, undefined without the option. */
+/** The text of an option; empty if it was not read completely, undefined without the option. */
 function textOf(name: string, options: readonly string[]): string | undefined {
   const head = new RegExp(`^\\s*['"]?${name}\\b['"]?\\s*:?`)
   const option = options.find((one) => head.test(one))
@@ -162,7 +162,7 @@ function readProperties(source: string, found: RegExpExecArray): Property[] {
   )
 }
 
-/** Makes `text` of the columns, and adds indexes. @throws UsageError if the application would drop them at its start */
+/** Makes the columns `text`, and adds indexes. @throws UsageError if the application would drop columns when it starts */
 export function changeTypeorm({ files, code, settings, byHand }: Application, change: Change): void {
   const { table, columns, lacking } = change
   const [synchronized] = [...code, ...settings].find(([, text]) => SYNCHRONIZES.test(text)) ?? []

@@ -1,4 +1,4 @@
-/** What every operation answers: its success, the permission that it needs, the states of a key in which it works. */
+/** What every operation answers: its success, the permission that it needs, and the states of a key in which it works. */
 import {
   CALL_RULES,
   findMissingPermission,
@@ -67,7 +67,7 @@ export const PERMISSION_CASES = OPERATIONS.flatMap((operation): Case[] => {
   return [[name, run]]
 })
 
-/** A ground that does not exist: a permission is checked before anything else. */
+/** A key that does not exist is enough: a permission is checked before anything else. */
 async function makeNothing({ newName }: Session): Promise<Ground> {
   const key = { name: newName() } as Ground['key']
   return { id: NOWHERE, key, wrapped_key: 'AAAA', bundle: { key_id: NOWHERE }, apiKeyId: NOWHERE, apiKeySecret: '' }
@@ -98,7 +98,7 @@ function callsByState(status: KeyStatus): OperationId[] {
   })
 }
 
-/** The calls on a key, except `destroyVersion`, whose success depends on more than its state. */
+/** The calls on a key, except `destroyVersion`, whose success depends on more than the key's state. */
 function keyCalls({ isOpen }: Session): KeyCall[] {
   const calls = OPERATIONS.filter((operation) => {
     const { key, serverMode } = CALL_RULES[operation]
@@ -107,7 +107,7 @@ function keyCalls({ isOpen }: Session): KeyCall[] {
   return calls as KeyCall[]
 }
 
-/** Brings a key into a state; returns the state, which is `destroyed` where there is no waiting period. */
+/** Brings a key into a state. Returns the state: `destroyed` if the service has no waiting period. */
 async function bring(session: Session, { id, key }: Ground, to: KeyStatus): Promise<KeyStatus> {
   const from = (await session.ok('getKey', { id })).status
   if (from === to || from === 'destroyed') return from
@@ -117,7 +117,7 @@ async function bring(session: Session, { id, key }: Ground, to: KeyStatus): Prom
   return to
 }
 
-/** Server mode closed to the tenant. */
+/** Server mode is closed to the tenant. */
 export const CLOSED_CASES = (['encrypt', 'decrypt'] as const).map(
   (operation): Case => [
     `${operation}: is refused with 403 E_ENVELOPE_ONLY to an envelope-only tenant, before the body is read, and on record`,

@@ -62,10 +62,10 @@ export const API_KEY_CASES: Cases = {
     const { id } = await session.newApiKey({ permissions: ['decrypt', 'keys:read'] })
     const create = (...permissions: Permission[]) => ({ apiKey, body: { name: session.newName(), permissions } })
     await session.ok('createApiKey', create('encrypt'))
-    await session.ok('createApiKey', create('hash', 'wrap')) // which encrypt includes
+    await session.ok('createApiKey', create('hash', 'wrap')) // `encrypt` includes these
     const { body } = await session.refused('createApiKey', create('encrypt', 'decrypt'), '403 E_MISSING_PERMISSION')
     check(body.detail.startsWith('missing permission: decrypt'), `detail names another permission: ${body.detail}`)
-    await session.ok('updateApiKey', { id, apiKey, body: { permissions: ['decrypt'] } }) // which it had
+    await session.ok('updateApiKey', { id, apiKey, body: { permissions: ['decrypt'] } }) // it had this permission
     for (const wider of [id, own]) {
       const said = { id: wider, apiKey, body: { permissions: ['decrypt', 'keys:read'] } }
       await session.refused('updateApiKey', said, '403 E_MISSING_PERMISSION')
@@ -104,7 +104,7 @@ export const API_KEY_CASES: Cases = {
     throw new Fault('the API key is still taken, seconds after it expired')
   },
   async 'createApiKey: makes one that is answered 403 E_IP_NOT_ALLOWED from addresses that it does not list'(session) {
-    const allowed_ips = ['192.0.2.1'] // of documentation: no caller has it
+    const allowed_ips = ['192.0.2.1'] // an address for documentation: no caller has it
     const { secret: apiKey } = await session.newApiKey({ permissions: ['keys:read'], allowed_ips })
     await session.refused('listKeys', { apiKey }, '403 E_IP_NOT_ALLOWED')
   },
@@ -155,7 +155,7 @@ export const API_KEY_CASES: Cases = {
   },
 }
 
-/** Values that the members of an API key must not have. */
+/** Invalid values of the members of an API key. */
 const WRONG: Readonly<Record<string, readonly unknown[]>> = {
   name: ['', 'x'.repeat(256), 'a\0b', '\ud800', 7],
   permissions: [['admin'], 'encrypt', [7]],

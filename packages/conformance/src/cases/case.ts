@@ -1,14 +1,11 @@
-/** What cases of the contract are, and what they check with. */
+/** The form of a case of the contract, and what cases check with. */
 import { inspect, isDeepStrictEqual } from 'node:util'
 import { type OperationId, ROUTES, visibleLine } from '@eaas/protocol'
 import type { Session } from '../session.js'
 
 export const OPERATIONS = Object.keys(ROUTES) as OperationId[]
 
-/**
- * Cases by their names: the calls that a case is about, by the `operationId`s of the OpenAPI document, or `every call`;
- * and, after a colon, a rule of theirs.
- */
+/** Cases by name: the calls that a case is about, as `operationId`s of the OpenAPI document, or `every call`, then a colon and the rule. */
 export type Cases = Readonly<Record<string, (session: Session) => Promise<void>>>
 export type Case = readonly [name: string, run: Cases[string]]
 
@@ -17,7 +14,7 @@ export function callsIn(name: string): string[] {
   return name.slice(0, name.indexOf(': ')).split(', ')
 }
 
-/** Ends a case that needs server mode open, or closed, where it is not. @throws Skip */
+/** Skips a case if server mode is not open, or not closed, as the case needs. @throws Skip */
 export function needs(session: Session, mode: 'open' | 'closed'): void {
   if (session.isOpen === (mode === 'open')) return
   throw new Skip(mode === 'open' ? 'server mode is closed to the tenant' : 'server mode is open to the tenant')
@@ -35,7 +32,7 @@ export function flip(base64: string, at: number): string {
   return bytes.toString('base64')
 }
 
-/** The id of no key. */
+/** An id that no key has. */
 export const NOWHERE = '00000000-0000-4000-8000-000000000000'
 
 const SHOWN_CHARACTERS = 600
@@ -57,18 +54,17 @@ export function check(isSo: boolean, what: string): asserts isSo {
   if (!isSo) throw new Fault(what)
 }
 
-/** One member of each of these. */
 export function each<Item, Name extends keyof Item>(items: readonly Item[], name: Name): Item[Name][] {
   return items.map((item) => item[name])
 }
 
-/** Shows a value in one line, without secrets of API keys. */
+/** Shows a value in one line, without the secrets of API keys. */
 export function show(value: unknown): string {
   const text = inspect(value, { depth: 6, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 })
   return redact(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text)
 }
 
-/** Replaces the secrets of API keys, and escapes what is hidden. */
+/** Replaces the secrets of API keys, and escapes invisible characters. */
 export function redact(text: string): string {
   return visibleLine(text.replaceAll(/(eaas_sk_\w{4})[\w-]+/g, '$1…'))
 }

@@ -7,7 +7,7 @@ import { makeGround, READY } from './ready-calls.js'
 const JSON_TYPE = { 'content-type': 'application/json' }
 const ON_KEY = OPERATIONS.filter((operation) => CALL_RULES[operation].key)
 
-/** Checks how requests that no schema describes are answered: their status, and the code of a refusal. */
+/** Checks the answer to a request that no schema describes: its status and, for a refusal, its code. */
 async function answered(session: Session, wanted: string, method: string, path: string, said: Said): Promise<Answer> {
   const answer = await session.send(method, path, said)
   const got = answer.status < 300 ? `${answer.status}` : refusalOf(answer.status, answer.body)
@@ -164,7 +164,7 @@ const NO_UTF8 = [[0xff], [0xc0, 0xaf], [0xed, 0xa0, 0x80]]
 
 const NO_OPERATIONS = [null, {}, 'wrap', 7, [], [7], [null], [[]], [{}], [{ op: '__proto__' }]]
 
-/** Queries that are to be refused, below `/v1`. */
+/** Queries below `/v1` that must be refused. */
 const QUERIES = `
   audit?limit=0 audit?limit=-1 audit?limit=1e3 audit?limit= audit?limit=%2B5 audit?limit=5&limit=5
   audit?offset=-1 audit?offset=99999999999999999999 audit?after_id=x audit?order=up

@@ -1,4 +1,4 @@
-/** How to make each call so that it succeeds, on a key of its own. */
+/** For each call, a request that succeeds on a key of its own. */
 import { encodeBase64, type OperationId, type wire } from '@eaas/protocol'
 import { blindValue } from '@eaas/protocol/blind-hash'
 import type { Said, Session } from '../session.js'
@@ -10,7 +10,7 @@ export interface Ground {
   wrapped_key: string
   bundle: object
   apiKeyId: string
-  apiKeySecret: string // the secret of that API key
+  apiKeySecret: string // that API key's secret
 }
 
 const NOTHING = { ciphertext: randomBase64(16), iv: randomBase64(12), wrapped_key: randomBase64(65), key_version: 1 }
@@ -26,7 +26,7 @@ export async function makeGround(session: Session): Promise<Ground> {
   return { id, key, wrapped_key, bundle, apiKeyId, apiKeySecret }
 }
 
-/** What each call says. A key must be in a state that the call takes; a new one is `active`. */
+/** The request of each call. Its key must be in a state that the call accepts; a new key is `active`. */
 export const READY: Readonly<Record<OperationId, (ground: Ground, session: Session) => Said>> = {
   createKey: (_, { newName }) => ({ body: { name: newName() } }),
   createKeys: (_, { newName }) => ({ body: { keys: [{ name: newName() }] } }),
@@ -81,7 +81,7 @@ export const BEFORE: Partial<Record<OperationId, (session: Session, ground: Grou
   },
 }
 
-/** Destroys a key, which then waits or is destroyed at once; returns its state. */
+/** Destroys a key. Returns its state, since the service may destroy at once or let it wait. */
 export async function awaitDestruction(session: Session, id: string, confirm: string): Promise<string> {
   await session.ok('disableKey', { id })
   const { status } = await session.ok('destroyKey', { id, body: { confirm } })

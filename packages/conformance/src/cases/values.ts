@@ -1,4 +1,4 @@
-/** Envelope mode, blind indexes and server mode: what opens, and what is refused. */
+/** Envelope mode, blind indexes and server mode: what can be opened, and what is refused. */
 import {
   decodeBase64,
   decodeHex,
@@ -17,7 +17,6 @@ import { type Cases, check, each, flip, needs, randomBase64, same } from './case
 
 const NOT_BASE64 = ['AAA', 'AAB=', 'AAAA\n', '_-==', 'A===', 'x y=', 7, null, ['AAAA']]
 
-/** Makes a key, and wraps a DEK under it. */
 async function wrapped(session: Session, use: object = {}) {
   const { id } = await session.newKey()
   const dek = randomBase64()

@@ -1,6 +1,7 @@
 /**
- * Writes whose statement does not determine the rows that their values are bound to. An adapter finds and locks these
- * rows in one transaction, and changes each with values sealed to it. Here is in which order; the adapter supplies how.
+ * Writes whose statement does not determine the rows that their values are bound to. In one transaction, these rows are
+ * found, locked, and changed, each with values sealed to it. This file has the order of the steps, the adapter the
+ * steps.
  */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
@@ -11,12 +12,12 @@ import type { SealedTable } from './sealed-table.js'
 /** `Result` is what the adapter's statements return. */
 export interface Change<Result> {
   change(rows: readonly Row[]): Promise<Result>
-  /** How many rows a statement has changed; nothing if the driver reports none. */
+  /** How many rows a statement changed; undefined or null if the driver does not report it. */
   countOf(result: Result): number | bigint | null | undefined
   takesMany: boolean
 }
 
-/** Changes rows that were found. @throws InvalidInputError if a statement changed others too: roll it back */
+/** Changes rows that were found. @throws InvalidInputError if a statement also changed others: roll it back */
 export async function changeFound<Result>(
   table: SealedTable,
   rows: readonly Row[],
@@ -31,10 +32,10 @@ export async function changeFound<Result>(
   return results
 }
 
-/** What begins a write of several statements on a connection, keeps it and takes it back. */
+/** How a write of several statements on a connection begins, is kept, and is undone. */
 export type Bracket<C> = Record<'begin' | 'keep' | 'takeBack', (connection: C) => Promise<unknown>>
 
-/** A savepoint, by which such a write is taken back in a transaction of the application. */
+/** A savepoint, with which such a write can be undone within the application's transaction. */
 export function savepoint<C>(run: (connection: C, sql: string) => Promise<unknown>): Bracket<C> {
   return {
     begin: (connection) => run(connection, 'savepoint eaas_write'),
@@ -55,25 +56,25 @@ export async function bracketed<C, T>(
     await keep(connection)
     return result
   } catch (error) {
-    // Fails where the database has ended the transaction itself, as MySQL does at a deadlock: `error` says why.
+    // Fails where the database has already ended the transaction, as MySQL does after a deadlock: `error` says why.
     await takeBack(connection).catch(() => undefined)
     throw error
   }
 }
 
 export interface Upserting<Upsert, Result> extends Pick<Change<Result>, 'countOf'> {
-  /** In which a new row conflicts with the existing one. */
+  /** The columns in which a new row conflicts with the existing one. */
   targets: readonly string[]
   /** Finds and locks the existing row. */
   find(upsert: Upsert): Promise<Row | undefined>
   change(upsert: Upsert, found: Row): Promise<Result>
-  /** Returns undefined if it conflicts with one that was not found. */
+  /** Returns undefined if it conflicts with a row that was not found. */
   insert(upsert: Upsert): Promise<Result | undefined>
 }
 
 /**
- * Opens what a statement returned. If it wrote, and no `bracketed` takes that back, an error says so, and that the call
- * must not be repeated: it would write again.
+ * Opens what a statement returned. If it wrote, and no `bracketed` undoes that, an error says so, and says not to
+ * repeat the call, which would write again.
  */
 export async function openReturned<T>(wrote: boolean | 'perhaps', open: () => Promise<T>): Promise<T> {
   try {
@@ -90,9 +91,9 @@ export async function openReturned<T>(wrote: boolean | 'perhaps', open: () => Pr
 const UPSERT_ATTEMPTS = 5
 
 /**
- * Changes the rows that exist, and inserts the others. Finds all before, in the order of the values that find them
- * (from `findTarget`), so of two upserts of the same rows one waits for the other. @throws InvalidInputError if a row
- * was neither found nor inserted, or others were changed too: roll it back
+ * Changes the rows that exist, and inserts the others. Finds all rows first, in the order of the values that find them
+ * (from `findTarget`), so that of two upserts of the same rows one waits for the other. @throws InvalidInputError if a
+ * row was neither found nor inserted, or others were also changed: roll it back
  */
 export async function upsertEach<Upsert extends { target: Row }, Result>(
   table: SealedTable,
@@ -109,7 +110,7 @@ export async function upsertEach<Upsert extends { target: Row }, Result>(
       }
       const inserted = await by.insert(upsert)
       if (inserted !== undefined) return inserted
-      // Another transaction inserted the row after the search. The insert waited for its commit, so it is found now.
+      // Another transaction inserted the row after the search. The insert waited for its commit, so the row is found now.
       found = await by.find(upsert)
     }
     throw new InvalidInputError(
@@ -129,14 +130,13 @@ export async function upsertEach<Upsert extends { target: Row }, Result>(
 
 const MOST_ROWS = 1_000
 
-/** Divides rows into batches of one statement each. */
 export function inBatches<T>(rows: readonly T[]): T[][] {
   return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
     rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),
   )
 }
 
-/** Before rows are read for a write: refuses one whose values are bound to no column by which to find its rows again. */
+/** Called before rows are read for a write. Refuses rows whose values are bound to no column that could find them again. */
 export function assertFoundAgain({ name, bind }: SealedTable): void {
   if (bind.length > 0) return
   throw new InvalidInputError(
@@ -145,7 +145,7 @@ export function assertFoundAgain({ name, bind }: SealedTable): void {
   )
 }
 
-/** Refuses an update that changed more rows than were read for it, within its transaction, which is rolled back. */
+/** Refuses an update that changed more rows than were read for it. The caller rolls its transaction back. */
 export function assertOnlyFound(
   { name, bind }: SealedTable,
   found: number,
@@ -159,21 +159,21 @@ export function assertOnlyFound(
   )
 }
 
-/** What an upsert may change. It finds the row that it would insert only if the conflict is in the columns of `bind`. */
+/** What an upsert may change. It is sure to find the row that it would insert only if it conflicts in the columns of `bind`. */
 export interface Conflict {
-  /** What the changed row is known to have in the columns of the conflict. */
+  /** The changed row's known values in the columns of the conflict. */
   bound: Row
-  /** Adds what is made with `columns`. @throws InvalidInputError unless row and key are surely the same, and whole */
+  /** Adds what is made together with `columns`. @throws InvalidInputError unless row and key are surely the same, and complete */
   excluded(columns: readonly string[]): readonly string[]
 }
 
-/** Whether the columns that the conflict is in tell which row an upsert changes, and its key. */
+/** Whether the columns of the conflict determine which row an upsert changes, and its key. */
 export function tellsRow(table: SealedTable, targets: readonly string[]): boolean {
   const tellsKey = !table.keyByRow || targets.some((column) => !table.columns.includes(column))
   return table.bind.every((column) => targets.includes(column)) && tellsKey
 }
 
-/** @param targets the columns that the conflict is in @param rows the rows to insert */
+/** @param targets the columns of the conflict @param rows the rows to insert */
 export function readConflict(table: SealedTable, targets: readonly string[], rows: readonly Row[]): Conflict {
   const isSameRow = table.bind.every((column) => targets.includes(column))
   const known = rows.map((row) => Object.fromEntries(targets.map((column) => [column, row[column]])))

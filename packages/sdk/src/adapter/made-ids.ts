@@ -1,4 +1,4 @@
-/** Ids that PostgreSQL makes by a default, which an adapter evaluates before the insert: values are bound to them. */
+/** Ids that PostgreSQL generates by default. An adapter evaluates the default before the insert, since values are bound to it. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { refuseAlways } from './refusals.js'
@@ -7,23 +7,23 @@ import { refuseAlways } from './refusals.js'
 export type RunSql = (sql: string) => Promise<readonly unknown[]>
 
 interface Fill {
-  /** Finds the table by the current search path: each schema may have one of that name. */
+  /** SQL for the value. It finds the table through the current search path: each schema may have one of that name. */
   expression: string
   /** `generated always as identity`: accepts a value only with `overriding system value`. */
   isAlways: boolean
 }
 
 export interface MadeIds {
-  /** As text. */
+  /** Values as text. */
   rows: Row[]
-  /** Whether an insert of them needs `overriding system value`. */
+  /** Whether inserting them needs `overriding system value`. */
   isAlways: boolean
 }
 
 export interface IdMaker {
   /**
    * `cannotOverride` names the model if its ORM cannot write `overriding system value`; `table` is quoted. @throws
-   * InvalidInputError if PostgreSQL makes no value for a column, or accepts none that the ORM could give
+   * InvalidInputError if PostgreSQL generates no value for a column, or accepts none that the ORM could pass
    */
   make(
     run: RunSql,
@@ -32,7 +32,7 @@ export interface IdMaker {
   ): Promise<MadeIds>
 }
 
-/** Asks the database once per table how it fills the columns. */
+/** Reads once per table how the database fills its columns. */
 export function createIdMaker(): IdMaker {
   const known = new Map<string, ReadonlyMap<string, Fill>>()
   return {
@@ -63,7 +63,7 @@ export interface LackingColumn {
   read?(text: unknown): unknown
 }
 
-/** Makes the ids that rows lack, and returns those of each row; one query makes all that the database makes. */
+/** Generates the ids that rows lack, and returns those of each row. One query generates all that the database would. */
 export async function makeLacking(
   { make }: IdMaker,
   run: RunSql,
@@ -114,7 +114,6 @@ function refuseUnmade(table: string, column: string): never {
   )
 }
 
-/** Quotes the name of a table for SQL. */
 export function quoteName(table: string, schema?: string | null): string {
   return [schema ?? [], table]
     .flat()

@@ -1,4 +1,4 @@
-/** Statements of many rows. An update's values are one JSON parameter, read as rows of the table with its types. */
+/** Statements of many rows. An update takes its values from one JSON parameter, read as rows of the table's types. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { quoteName } from './made-ids.js'
@@ -13,7 +13,7 @@ export interface ManyRows {
   json: string
 }
 
-/** Seals the changes separately for each of the rows that were read. `nameOf` names a column as the database does. */
+/** Seals the changes for each of the rows that were read. `nameOf` returns the database's name of a column. */
 export async function sealMany(
   table: SealedTable,
   changes: Row,
@@ -31,12 +31,12 @@ export async function sealMany(
   return { same, own, json: JSON.stringify(values) }
 }
 
-/** Names a column of the table among the values, by a name that no table has, so that no other becomes ambiguous. */
+/** Names a column of the values as no table names one, so that other names stay unambiguous. */
 export function manyRowsColumn(table: SealedTable, column: string): string {
   return `eaas_${table.columns.indexOf(column)}`
 }
 
-/** The SQL of the values, before and after their parameter. `name` is the table in SQL. */
+/** The SQL before and after the parameter with the values. `name` is the table in SQL. */
 export function manyRowsSql(
   table: SealedTable,
   { own, name, quote = quoteName }: { own: readonly string[]; name: string; quote?: (column: string) => string },
@@ -48,7 +48,7 @@ export function manyRowsSql(
   ]
 }
 
-/** The most parameters of a statement that the databases, and all of their usual drivers, take. */
+/** The most parameters in a statement that the databases and all their usual drivers accept. */
 export const MOST_PARAMETERS = { postgres: 65_533, mysql: 65_535, sqlite: 32_766, sqlServer: 2_100 } as const
 
 /** Divides rows, in order, into parts of at most `most` parameters; `costOf` counts those of a row. */

@@ -1,7 +1,7 @@
 /** What the adapters for ORMs refuse, in one sentence each, so that no query silently works on ciphertext. */
 import { InvalidInputError } from '../errors.js'
 
-/** Says what to do where an index finds more rows than match: these are opened and filtered, which SQL cannot do. */
+/** Advice where an index finds more rows than match: they are opened and filtered, which SQL cannot do. */
 export function searchHint(where: string): string {
   return `${where} In place of \`or\`, read by each condition and join the rows; write or join by their ids. Or filter the rows after they are decrypted.`
 }
@@ -11,7 +11,6 @@ export function refuseField(model: string, field: string, message: string, hint:
   throw new InvalidInputError(`${model}.${field} is encrypted: ${message}`, hint)
 }
 
-/** Refuses to sort or group rows by an encrypted field. @throws InvalidInputError */
 export function refuseOrder(model: string, field: string): never {
   const hint = 'Sort the rows after they are decrypted. To group equal values, group by the column of its index.'
   refuseField(model, field, 'the database cannot sort or group by it', hint)
@@ -27,7 +26,6 @@ export function refuseOperator(
   refuseField(model, field, `the database cannot compare it by ${JSON.stringify(operator)}`, hint)
 }
 
-/** Refuses an SQL expression that contains an encrypted field. @throws InvalidInputError */
 export function refuseExpression(
   model: string,
   field: string,
@@ -36,13 +34,13 @@ export function refuseExpression(
   refuseField(model, field, 'it cannot be part of an expression in SQL', hint)
 }
 
-/** Also for a column that encrypted values are bound to. */
+/** Used also for a column that encrypted values are bound to. */
 export function refuseComputed(model: string, column: string): never {
   const hint = 'Give its value, so that it can be encrypted or bound to before it is stored.'
   throw new InvalidInputError(`${model}.${column}: the database cannot compute its value`, hint)
 }
 
-/** Their rows are filtered only after they are opened. */
+/** Rows of such a search are filtered only after they are opened. */
 export function refuseCount(): never {
   refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
 }
@@ -52,7 +50,6 @@ export function refuseCall(call: string, hint: string): never {
   throw new InvalidInputError(`${call} is not supported where fields are encrypted`, hint)
 }
 
-/** Refuses to bind values to a column whose value is not known before the insert. */
 export function refuseUnbindable(model: string, column: string, why: string, hint: string): never {
   throw new InvalidInputError(`${model}: values cannot be bound to ${column}: ${why}`, hint)
 }

@@ -1,4 +1,4 @@
-/** What every adapter does with the rows, changes and conditions of a table: adapters translate between this and an ORM. */
+/** What all adapters do with the rows, changes and conditions of a table; each translates between this and its ORM. */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { isCompactFormat, isNothing, isTextFormat, ROW_SEAL } from '../models/definition.js'
@@ -9,75 +9,76 @@ import { together } from '../records/seal-blocks.js'
 import { refuseField, refuseOperator } from './refusals.js'
 import { createSearches, refuseUnindexed, type Searches, wholeValue } from './searches.js'
 
-/** In place of a condition on an encrypted field. */
+/** Replaces a condition on an encrypted field. */
 export interface IndexCondition {
   column: string
   values: string[]
 }
 
-/** An `IndexCondition` whose values are not made yet. */
+/** An `IndexCondition` whose values are made later. */
 export interface IndexPlan {
   column: string
   hash(): Promise<string[]>
 }
 
-/** What a column stores: an object of JSON, the text of an envelope, the hash of an index, or a list of hashes. */
+/** What a column stores: a JSON object, the text of an envelope, an index's hash, or a list of hashes. */
 export interface StoredColumn {
   column: string
   holds: 'json' | 'text' | 'index' | 'parts'
-  /** Whether it may be null, or is filled by the adapter. */
+  /** Whether it may be null, or the adapter fills it. */
   mayMiss: boolean
 }
 
-/** A table whose rows a model seals. Columns have the names by which the ORM's rows have them. */
+/** A table whose rows a model seals. Columns have their names in the ORM's rows. */
 export interface SealedTable {
   readonly name: string
-  /** The columns that the table must have: fields, indexes, those of `bind`, and those of the compact form and the seal. */
+  /** The columns that the table must have: fields, indexes, `bind`, and those of the compact form and of the row's seal. */
   readonly columns: readonly string[]
   /** What each of them stores, except those of `bind`. */
   readonly stored: readonly StoredColumn[]
   readonly bind: readonly string[]
-  /** Adds the indexes and the header made with these columns. @throws InvalidInputError if they need further fields */
+  /** Adds the indexes and the header made with these columns. @throws InvalidInputError if they need more fields */
   withMade(columns: readonly string[]): readonly string[]
   isSealed(column: string): boolean
-  /** Tells whether the values of a column are JSON, so that an object is a value, not an operation of the ORM. */
+  /** Tells whether a column's values are JSON, so that an object is a value and not an operation of the ORM. */
   takesObjects(column: string): boolean
   readonly searches: Searches
   readonly keyByRow: boolean
   tellsKey(row: Row): boolean
-  /** Refuses to set the column of an index, or of the compact form, without its fields. @throws InvalidInputError */
+  /** Refuses to set a column of an index, or of the compact form, without its fields. @throws InvalidInputError */
   assertNoneMade(changes: Row): void
   /**
-   * Refuses changes to what the key of a row depends on, unless `known`, what the row surely has, shows that it stays.
+   * Refuses changes to what a row's key depends on, unless `known`, the certain values of the row, shows that it stays.
    * An object counts as a change. @throws InvalidInputError
    */
   assertKeepsKey(changes: Row, known: Row): void
-  /** Tells whether changes set a value that is sealed to its row. Null is one if the row has a seal, or as JSON. */
+  /** Tells whether changes set a value that is sealed to its row. Null counts if the row has a seal, or if it is JSON. */
   isBound(changes: Row): boolean
-  /** Whether the row must be read before: `known`, what the condition gives, lacks a column of `bind` or the key. */
+  /** Whether the row must be read first: `known`, the values from the condition, lacks a column of `bind` or of the key. */
   needsRow(changes: Row, known: Row): boolean
-  /** Lists the further columns to select, so that the selected ones can be opened. */
+  /** Lists the columns to select in addition, so that the selected ones can be opened. */
   readsToo(selected: readonly string[]): string[]
-  /** For queries that take no further column: opening refuses only once a row has a value. @throws InvalidInputError */
+  /** For queries to which no column can be added: opening would only refuse once a row has a value. @throws InvalidInputError */
   assertReadable(columns: readonly string[]): void
-  /** Sets each column of `stored`, to null if absent: a default of the database would be stored in plaintext. */
+  /** Sets each column of `stored`, if absent to null: a default of the database would be stored in plaintext. */
   sealRows(rows: readonly Row[]): Promise<Row[]>
-  /** Seals the changed columns of one row. `known` has its values in the columns of `bind` and those of its key. */
+  /** Seals the changed columns of one row. `known` has its values in the columns of `bind` and of its key. */
   sealChanges(changes: Row, known: Row): Promise<Row>
-  /** Does the same for several rows, each sealed separately, in one call, so that an index is made once. */
+  /** Does the same for several rows, each sealed on its own. One call, so that an index is made once. */
   sealEach(changes: Row, known: readonly Row[]): Promise<Row[]>
-  /** What finds the row with which a new one conflicts in a unique index; for encrypted columns, their index. */
+  /** The values that find the row with which a new one conflicts in a unique index; for encrypted columns, their index. */
   findTarget(row: Row, targets: readonly string[]): Promise<Row>
-  /** Opens what was selected of rows, which may differ in their columns. Keeps null, and the columns of indexes. */
+  /** Opens the selected columns of rows, which may differ in their columns. Null and index columns stay. */
   openRows(rows: readonly Row[]): Promise<Row[]>
-  /** The same as `findEqual`, for an ORM that cannot wait: `hash` makes the values later. */
+  /** Like `findEqual`, for an ORM that cannot wait: `hash` makes the values later. */
   planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan
   /** Replaces a comparison with an encrypted field by one with its index. @throws InvalidInputError if none answers it */
   findEqual(column: string, operator: string, values: readonly unknown[]): Promise<IndexCondition>
 }
 
 /**
- * Makes the table of a model, which may be of another copy of the SDK. @throws InvalidInputError when it is not a model
+ * Makes the table of a model, which may come from another copy of the SDK. @throws InvalidInputError when it is not a
+ * model
  * @example
  * ```ts
  * const table = createSealedTable(users)
@@ -179,7 +180,7 @@ export function createSealedTable(model: object): SealedTable {
 
   async function sealEach(changes: Row, known: readonly Row[]): Promise<Row[]> {
     const bounds = known.map((row) => {
-      // For sealed columns and indexes, a condition gives the former values.
+      // A condition on a sealed column or an index gives the old value.
       const bound = Object.fromEntries(
         Object.entries(row).filter(([column]) => !sealed.has(column) && !added.has(column)),
       )
@@ -197,14 +198,14 @@ export function createSealedTable(model: object): SealedTable {
       }
       return bound
     })
-    // A column is replaced as a whole: a member that the new object lacks is gone.
+    // A column is replaced as a whole: members that the new object lacks are removed.
     const names = fields.filter(({ path }) => changes[path[0] ?? ''] !== undefined).map(({ name }) => name)
     if (names.length === 0) return known.map(() => changes)
     const rows = await access.load()
     const all = bounds.map((bound) => ({ ...bound, ...changes }))
     const made = await rows.seal(all, names).catch((error: unknown) => explainBound(access, error))
     return bounds.map((bound, at) => {
-      // Columns that only the condition gives are not changed.
+      // Columns that only the condition gives stay unchanged.
       const isSet = (column: string) => column in changes || !(column in bound)
       return Object.fromEntries(Object.entries(made[at] ?? {}).filter(([column]) => isSet(column)))
     })
@@ -292,7 +293,7 @@ function namesIn({ fields }: ModelAccess, row: Row): string[] {
   return fields.filter(({ path }) => getAt(row, path) !== undefined).map(({ name }) => name)
 }
 
-/** Restores the column of the compact form and that of the seal, since the ORM's types promise them. */
+/** Restores the columns of the compact form and of the seal, which the ORM's types promise. */
 function withMade(opened: Row, stored: Row, made: readonly string[]): Row {
   const lost = made.filter((column) => Object.hasOwn(stored, column) && !Object.hasOwn(opened, column))
   return lost.length === 0
@@ -309,7 +310,7 @@ function sameText(one: unknown, other: unknown): boolean {
   return !isMissing(other) && String(one) === String(other)
 }
 
-/** The key of a row, undefined if a column that `keyId` of the model reads is not known; and those columns. */
+/** Returns a row's key, undefined if a column that the model's `keyId` reads is not known, and those columns. */
 function readKey({ keyOf }: ModelAccess, known: Row): { key: string | undefined; reads: ReadonlySet<string> } {
   const reads = new Set<string>()
   let isKnown = true

@@ -1,4 +1,4 @@
-/** Searches by the indexes that find more rows than match: the rows that they find are opened, then filtered. */
+/** Searches by indexes that find more rows than match: these rows are opened, then filtered. */
 import { isMissing, isObject, isValidDate, type Row } from '../input.js'
 import type { FieldKind } from '../models/fields.js'
 import { findPartColumn, readPart } from '../models/index-columns.js'
@@ -8,12 +8,12 @@ import { refuseField, refuseOperator } from './refusals.js'
 
 export interface SearchCondition {
   column: string
-  /** Whether the column is equal to the only value, is one of the values, or is a list with all of them. */
+  /** Whether the column equals the only value, is one of the values, or is a list with all of them. */
   by: 'equal' | 'in' | 'all'
   values: string[]
 }
 
-/** What is searched for. Each form is named, so that an object in place of a value cannot pass for a part or a range. */
+/** The searched value. Each form is named, so that an object given as a value cannot pass for a part or a range. */
 export type Query =
   | { equal: unknown }
   | { startsWith: unknown }
@@ -29,13 +29,13 @@ export interface Searches {
   /** Whether a search of a field for a value finds exactly the rows that have it. */
   isExact(field: string): boolean
   hasIndex(field: string): boolean
-  /** Whether a search of a field ignores the case of letters, by its normalisation. */
+  /** Whether a field's normalisation makes its searches ignore case. */
   ignoresCase(field: string): boolean
-  /** The same as `find` without the values, for an ORM that builds its SQL before it can wait. */
+  /** Like `find`, without the values, for an ORM that builds its SQL before it can wait. */
   plan(field: string, query: Query, operator?: string): Pick<SearchCondition, 'column' | 'by'>
   /** `operator` is its name in errors. @throws InvalidInputError if no index of the field answers the query */
   find(field: string, query: Query, operator?: string): Promise<SearchCondition>
-  /** Refuses an operator. The hint is replaced where the field cannot have an index of the kind. @throws InvalidInputError */
+  /** Refuses an operator. The hint is replaced if the field cannot have this kind of index. @throws InvalidInputError */
   refuse(field: string, operator: string, hint?: string, index?: 'exact' | 'prefix'): never
   matches(row: Row, filters: readonly Filter[]): boolean
 }
@@ -50,7 +50,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
   const kindOf = (field: string) => access.fields.find(({ name }) => name === field)?.spec.kind
   const plan: Searches['plan'] = (field, query, operator = Object.keys(query)[0]) => {
     const kinds = kindsFor(query)
-    // Of several of one kind, the first: during a change of the index, not all rows have the new column yet.
+    // The first of several of one kind: while an index is changed, not all rows have the new column.
     const columns = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
     const [first] = columns
     const [of] = first?.fields ?? []
@@ -81,8 +81,9 @@ export function createSearches(model: object, access: ModelAccess, table: string
 }
 
 /**
- * Reads `beginning%` and `%part%` of `like` and `ilike`. `escapes`: the database takes `\%`, `\_` and `\\` without a
- * clause `escape`. @throws InvalidInputError for other wildcards, and for `ilike` if the index does not ignore case
+ * Reads `beginning%` and `%part%` of `like` and `ilike`. `escapes` tells whether the database accepts `\%`, `\_` and
+ * `\\` without a clause `escape`. @throws InvalidInputError for other wildcards, and for `ilike` if the index does not
+ * ignore case
  */
 export function readPattern(
   { searches }: { readonly searches: Pick<Searches, 'ignoresCase' | 'refuse'> },
@@ -118,7 +119,7 @@ export function readSearch(
   return isEqual && !table.searches.isExact(field) && table.searches.hasIndex(field) ? { equal: value } : undefined
 }
 
-/** Takes the searches out of conditions that must all hold, and joins the bounds of those that `isSame` finds of one column. */
+/** Takes the searches out of conditions that must all hold. Joins bounds of one column, as `isSame` says, into ranges. */
 export function takeSearches<Part, S extends { query: Query }>(
   parts: readonly Part[],
   read: (part: Part) => S | undefined,
@@ -137,7 +138,7 @@ export const IGNORING_CASE = "Give the field `normalize: ['lowercase']`, by whic
 export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
 const SQL_BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
-/** Joins searches with one bound each into ranges. A surplus bound takes the other bound of another range. */
+/** Joins searches with one bound each into ranges. A surplus bound is paired with the other bound of another range. */
 export function joinBounds<S extends { query: Query }>(
   bounds: readonly S[],
   isSame: (one: S, other: S) => boolean,
@@ -158,7 +159,7 @@ function askFor(table: string, field: string, query: Query): unknown {
   return 'equal' in query ? wholeValue(table, field, query.equal) : query
 }
 
-/** Returns a value that a model cannot take for a part or a range. @throws InvalidInputError */
+/** Returns a value that a model cannot mistake for a part or a range. @throws InvalidInputError */
 export function wholeValue(table: string, field: string, value: unknown): unknown {
   if (!isObject(value) || isValidDate(value)) return value
   return refuseField(table, field, 'it can only be equal to a value of its own type', 'Pass one, and no object.')
@@ -174,7 +175,7 @@ function isRange(query: Query): boolean {
   return Object.keys(query).some((name) => BOUNDS.includes(name))
 }
 
-/** The kinds of fields that can have an index of each kind. */
+/** The kinds of fields that can have each kind of index. */
 const INDEXABLE: Readonly<Record<string, readonly (FieldKind | undefined)[]>> = {
   exact: ['text', 'number', 'date'],
   prefix: ['text'],
@@ -182,7 +183,7 @@ const INDEXABLE: Readonly<Record<string, readonly (FieldKind | undefined)[]>> = 
   range: ['number', 'date'],
 }
 
-/** Refuses a search for whole values of a field that has no index of them. @throws InvalidInputError */
+/** Refuses a search for whole values in a field without an index of them. @throws InvalidInputError */
 export function refuseUnindexed(table: string, { name, kind }: Searched, hint: string): never {
   if (INDEXABLE.exact?.includes(kind)) {
     refuseField(table, name, 'it has no index by which it could be searched alone', hint)
@@ -212,18 +213,18 @@ function refuseSearch(table: string, field: Searched, query: Query, operator = '
   refuseOperator(table, name, operator, hint)
 }
 
-/** A part of the rows that match: all after the first `skip`, or `take` of them. */
+/** A page of the matching rows: `take` rows, or all, after the first `skip`. */
 export interface Page {
   skip?: number | undefined
   take?: number | undefined
 }
 
-/** Of all rows that an index finds. */
+/** Takes a page of all rows that an index found. */
 export function pageOf<R>(rows: readonly R[], isRight: (row: R) => boolean, { skip = 0, take }: Page = {}): R[] {
   return rows.filter(isRight).slice(skip, take === undefined ? undefined : skip + take)
 }
 
-/** Reads a page of the rows that match, by reads of opened rows in one order, until it is full. */
+/** Reads opened rows in a fixed order until a page of matching ones is full. */
 export async function readPage<R>(
   read: (skip: number, take: number | undefined) => Promise<readonly R[]>,
   isRight: (row: R) => boolean,

@@ -1,19 +1,19 @@
-/** SQL text as a part of a query: refused where it names an encrypted column, or all columns of a row. */
+/** SQL text within a query: refused where it names an encrypted column, or all columns of a row. */
 import { refuseCall, refuseExpression, refuseOrder } from './refusals.js'
 import { type Mention, namesInSql, positionsInSql } from './sql-text.js'
 
-/** By its name in the query, and the encrypted field whose values it has. */
+/** A name in the query, and the encrypted field whose values it has. */
 export interface SealedColumn {
   name: string
   model: string
   field: string
 }
 
-/** A table or an inner query, by its name in the query. */
+/** A table or an inner query, under its name in the query. */
 export interface NamedRelation {
   alias: string
   sealed: readonly SealedColumn[]
-  /** The names of its other columns, if they are known: the innermost relation that has a column is meant. */
+  /** The names of its other columns, if known: a name means the innermost relation that has such a column. */
   plain?: readonly string[]
 }
 
@@ -21,7 +21,7 @@ export interface NamedRelation {
 export type NamedRelations = readonly NamedRelation[]
 const HINT = "Select its columns by the ORM's own methods."
 
-/** Checks the text of a part of a query. @throws InvalidInputError if it names something encrypted, or is unclear */
+/** Checks SQL text in a query. @throws InvalidInputError if it names something encrypted, or is unclear */
 export function assertSqlPart(
   text: string,
   relations: NamedRelations,
@@ -37,13 +37,13 @@ export function assertSqlPart(
   }
 }
 
-/** Tells whether a name is compared with null, which is stored as null. */
+/** Tells whether a name is only compared with null, which is stored as null. */
 export function isNullTest(mentions: readonly Mention[], at: number): boolean {
   const [is, not, end] = mentions.slice(at + 1, at + 4).map(({ name }) => name)
   return is === 'is' && (not === 'null' || (not === 'not' && end === 'null'))
 }
 
-/** Finds a relation of which all columns are meant: by `*`, or by its name alone, which stands for a row. */
+/** Finds a relation whose columns are all meant: by `*`, or by its name alone, which stands for a row. */
 function findWhole(relations: NamedRelations, mention: Mention): string | undefined {
   const { name, qualifier, isQualifier, isCall } = mention
   if (name !== '*' && (qualifier !== undefined || isQualifier || isCall)) return undefined
@@ -60,7 +60,7 @@ function findNamed(relations: NamedRelations, { name, qualifier, isCall }: Menti
   return found?.sealed.find((column) => isIt(column.name))
 }
 
-/** Returns the relation of a name, the innermost of several; or all where the name is of none, if it may be. */
+/** Returns the innermost relation with a name. If there is none, and that is allowed, returns all. */
 function relationsOf(relations: NamedRelations, name: string | undefined, mayBeNone: boolean): NamedRelations {
   const found = relations.find(({ alias }) => alias.toLowerCase() === name)
   if (found) return [found]
@@ -69,11 +69,11 @@ function relationsOf(relations: NamedRelations, name: string | undefined, mayBeN
 
 export interface SealedPlaces {
   places: readonly (readonly SealedColumn[])[]
-  /** Those that may be at any place after these, as where all columns of a table are selected. */
+  /** Columns that may follow at any place, as where all columns of a table are selected. */
   later?: readonly SealedColumn[]
 }
 
-/** Checks an `order by`, `group by` or `distinct on`, which may also name a column of the result, or its position. */
+/** Checks an `order by`, `group by` or `distinct on`, which may name a column of the result, even by its position. */
 export function assertSqlOrder(text: string, relations: NamedRelations, { places, later = [] }: SealedPlaces): void {
   const outputs = { alias: '', sealed: [...places.flat(), ...later] }
   assertSqlPart(text, [outputs, ...relations], { refuse: refuseOrder })

@@ -1,9 +1,9 @@
-/** Finds the table with encrypted columns that a whole statement of SQL names, or that one of several does. */
+/** Finds a table with encrypted columns that a text of one or more SQL statements names. */
 import { refuseCall } from './refusals.js'
 import { areAmongTables, ENDS_TABLES, isRowName, type Mention, mentionsIn, STARTS_TABLES } from './sql-text.js'
 import { clearReadings, isName, isSign, rawWords, readings, type Token } from './sql-tokens.js'
 
-/** A table, and which of its columns, in lower case, are encrypted. */
+/** A table, and a test for its encrypted columns, in lower case. */
 export type NamedTable = readonly [table: string, isSealed: (column: string) => boolean]
 const DEFINES = new Set('create alter drop truncate comment grant revoke lock analyze vacuum'.split(' '))
 const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
@@ -11,9 +11,9 @@ const KINDS = new Set('table index view rule function procedure trigger event po
 const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
 
 /**
- * Finds a table with encrypted columns that a statement, or one of several, writes, selects a row of, or names an
- * encrypted column of. Ignores a statement that only defines something, unless another is inside, and one that counts
- * or deletes rows by other columns. @throws InvalidInputError if quotes in the text are unclear
+ * Finds a table with encrypted columns that one of the statements writes, selects a whole row of, or names an encrypted
+ * column of. Ignores statements that only define something, unless they contain another one, and statements that count
+ * or delete rows by other columns. @throws InvalidInputError if quotes in the text are unclear
  */
 export function findTableInStatement(text: string, tables: readonly NamedTable[]): string | undefined {
   for (const tokens of clearReadings(text)) {
@@ -25,7 +25,7 @@ export function findTableInStatement(text: string, tables: readonly NamedTable[]
   return undefined
 }
 
-/** Refuses a statement as text for which `findTableInStatement` finds a table. @throws InvalidInputError */
+/** Refuses text in which `findTableInStatement` finds a table. @throws InvalidInputError */
 export function assertStatement(text: string, tables: readonly NamedTable[], hint: string): void {
   const table = findTableInStatement(text, tables)
   if (table !== undefined)
@@ -61,16 +61,16 @@ function wordsIn(tokens: readonly Token[]): string[] {
   return tokens.flatMap(({ kind, text }) => (kind === 'word' ? [text] : []))
 }
 
-/** Tells whether a statement only defines something, with no other statement inside, such as the action of a rule. */
+/** Tells whether a statement only defines something, and contains no other statement, such as the action of a rule. */
 function onlyDefines(words: readonly string[]): boolean {
   const [first = ''] = words
   if (first !== 'create' && first !== 'alter') return DEFINES.has(first)
   const kind = words.find((word) => KINDS.has(word)) ?? ''
   if (WITH_BODY.has(kind) || (kind === 'trigger' && !words.includes('execute'))) return false
-  return !words.some((word, at) => word === 'as' && !isOfColumn(words, at)) // a table that is made by a query
+  return !words.some((word, at) => word === 'as' && !isOfColumn(words, at)) // a table made from a query
 }
 
-/** Tells whether an \`as\` is of a column that the database fills, such as \`generated always as (…)\`. */
+/** Tells whether an `as` belongs to a column that the database fills, such as `generated always as (…)`. */
 function isOfColumn(words: readonly string[], at: number): boolean {
   return words[at + 1] === 'identity' || (words[at - 2] === 'generated' && words[at - 1] === 'always')
 }
@@ -82,7 +82,7 @@ function hasQuotedBody(tokens: readonly Token[]): boolean {
   return words[0] === 'do' || words.some((word) => RUN_TEXT.has(word))
 }
 
-/** Replaces literals by what they say, as SQL. MySQL takes a text in double quotes for a literal. */
+/** Replaces literals by their contents, read as SQL. For MySQL, text in double quotes is a literal. */
 function withBodies(tokens: readonly Token[]): Token[] {
   return tokens.flatMap((token) => {
     const isBody = token.kind === 'literal' || (token.kind === 'name' && /\s/.test(token.text))
@@ -96,14 +96,14 @@ function bodyOf({ text, isEscaped }: Token): Token[] {
   return statements.length > 0 ? withBodies(statements.flat()) : rawWords(text)
 }
 
-/** Words after the name of a table that are not its alias. */
+/** Words after a table's name that are not its alias. */
 const AFTER_TABLE = new Set([
   ...STARTS_TABLES,
   ...ENDS_TABLES,
   ...'on inner left right full cross natural outer tablesample use force ignore partition straight_join'.split(' '),
 ])
 
-/** Tells whether a query takes a row of a table as a value, as `to_jsonb(users)` does, or renames its columns. */
+/** Tells whether a query uses a table's row as a value, as `to_jsonb(users)` does, or renames its columns. */
 function takesRow(tokens: readonly Token[], mentions: readonly Mention[], table: string): boolean {
   if (!wordsIn(tokens).some((word) => word === 'select' || word === 'returning')) return false
   const among = areAmongTables(tokens)

@@ -1,7 +1,7 @@
-/** Finds what SQL text names. It is read as words, without a grammar: anything unclear counts as named. */
+/** Finds the names in SQL text. It is read as words, without a grammar: anything unclear counts as named. */
 import { clearReadings, isName, isSign, readings, type Token } from './sql-tokens.js'
 
-/** A name in a text of SQL, in lower case and without quotes: databases fold case, each in its own way. */
+/** A name in SQL text, in lower case and without quotes, since databases fold case, each in its own way. */
 export interface Mention {
   /** `*` where it stands for all columns. */
   name: string
@@ -10,13 +10,13 @@ export interface Mention {
   isQualifier: boolean
   /** Whether it is called, as in `email(…)`. */
   isCall: boolean
-  /** Whether it is counted alone, as in `count(email)`: null is stored as null, so the database counts rightly. */
+  /** Whether it is only counted, as in `count(email)`: null is stored as null, so the count is right. */
   isCounted: boolean
-  /** Whether it stands among the tables of a query, as after `from`. */
+  /** Whether it stands where a query lists its tables, as after `from`. */
   isTable: boolean
 }
 
-/** Lists the names in a text of SQL, keywords among them. @throws InvalidInputError if quotes in it are unclear */
+/** Lists the names in SQL text, including keywords. @throws InvalidInputError if quotes in it are unclear */
 export function namesInSql(text: string): Mention[] {
   const lists = clearReadings(text).map((tokens) => mentionsIn(tokens))
   const distinct = new Map(lists.map((mentions) => [JSON.stringify(mentions), mentions]))
@@ -44,7 +44,7 @@ export function mentionsIn(given: readonly Token[]): Mention[] {
   })
 }
 
-/** Tells whether a name, alone, stands for a row of the table that has it: not where it names the table. */
+/** Tells whether a name stands for a whole row of the table of that name, and not for the table. */
 export function isRowName({ qualifier, isQualifier, isCall, isTable }: Mention): boolean {
   return qualifier === undefined && !isQualifier && !isCall && !isTable
 }
@@ -52,7 +52,7 @@ export function isRowName({ qualifier, isQualifier, isCall, isTable }: Mention):
 const BEFORE_ALL = new Set(['select', 'distinct', 'all', 'returning'])
 const AFTER_ALL = new Set('from into where group having order limit offset fetch for union except intersect'.split(' '))
 
-/** Tells whether a sign is `*` for all columns: not that of `count(*)`, and not between two factors. */
+/** Tells whether a `*` stands for all columns: not in `count(*)`, and not between two factors. */
 function isAllColumns(tokens: readonly Token[], at: number): boolean {
   const [before, after] = [tokens[at - 1], tokens[at + 1]]
   if (!isSign(tokens[at], '*') || isSign(before, '(')) return false
@@ -68,7 +68,7 @@ function isCounted(tokens: readonly Token[], at: number): boolean {
   return isCall && isSign(tokens[at + 1], ')')
 }
 
-/** Tells whether an SQL text closes its quotes and parentheses and has no comment: it cannot change what follows it. */
+/** Tells whether SQL text closes its quotes and parentheses and has no comment, so that it cannot change what follows. */
 export function isClosedSql(text: string): boolean {
   return outermost(text) !== undefined
 }
@@ -78,14 +78,14 @@ const CLAUSES = new Set(
    window`.split(/\s+/),
 )
 
-/** Tells whether an SQL text can only be one value: outside of parentheses, it has no second value and no clause. */
+/** Tells whether SQL text can only be one value: outside parentheses, it has no second value and no clause. */
 export function isOneSqlValue(text: string): boolean {
   const isPart = (token: Token) =>
     (token.kind === 'word' && CLAUSES.has(token.text)) || isSign(token, ',') || isSign(token, ';')
   return outermost(text)?.some((tokens) => tokens.some(isPart)) === false
 }
 
-/** Returns what is outside of parentheses, as each database reads it; undefined if that is unclear. */
+/** Returns the tokens outside parentheses, as each database reads them; undefined if that is unclear. */
 function outermost(text: string): Token[][] | undefined {
   if (/\\|--|\/\*|#|\$\w*\$|u&/i.test(text)) return undefined
   const outer = readings(text).map(outsideOfParentheses)
@@ -105,7 +105,7 @@ function outsideOfParentheses(tokens: readonly Token[]): Token[] | undefined {
 
 const LISTS = new Set(['rollup', 'cube', 'sets', 'on', 'by'])
 
-/** Lists the positions, counted from 1, by which the text of an `order by` or the like names columns of a result. */
+/** Lists the positions, from 1, by which an `order by` or similar text names columns of a result. */
 export function positionsInSql(text: string): number[] {
   return clearReadings(text).flatMap((given) => {
     const tokens = given.filter(({ kind }) => kind !== 'comment')
@@ -122,7 +122,7 @@ export function positionsInSql(text: string): number[] {
   })
 }
 
-/** The words after which SQL names the tables of a query, and those after which it no longer does. */
+/** The words that start a query's list of tables, and those that end it. */
 export const STARTS_TABLES = new Set('from join using update into only lateral'.split(' '))
 export const ENDS_TABLES = new Set(
   `where group order having limit offset fetch union intersect except set values select returning for window
@@ -132,7 +132,7 @@ export const ENDS_TABLES = new Set(
 /** `call` is inside the parentheses of a function, such as `trim(both from name)`. */
 type State = 'tables' | 'on' | 'call' | undefined
 
-/** Tells of each token whether it is among the tables of a query, as between `from` and `where`. */
+/** Tells for each token whether it is in a query's list of tables, as between `from` and `where`. */
 export function areAmongTables(tokens: readonly Token[]): boolean[] {
   const outer: State[] = []
   let state: State
@@ -151,7 +151,7 @@ function isCall(before: Token | undefined): boolean {
   return isName(before) && !(before?.kind === 'word' && (STARTS_TABLES.has(before.text) || IN_FRONT.has(before.text)))
 }
 
-/** Before parentheses that are no function's. */
+/** Words before parentheses that are not a function's. */
 const IN_FRONT = new Set('as in exists select and or not any all some where on when then else'.split(' '))
 
 function after(word: string, before: Token | undefined, state: State): State {

@@ -1,11 +1,11 @@
-/** Splits SQL text into tokens as each database would: they disagree on where a literal or a comment ends. */
+/** Splits SQL text into tokens as each database would: they disagree about where a literal or a comment ends. */
 import { refuseCall } from './refusals.js'
 
 export interface Token {
   kind: 'word' | 'name' | 'literal' | 'sign' | 'comment'
-  /** A word or quoted name in lower case, since databases fold case; what a literal says; or a sign. */
+  /** A word or quoted name in lower case, since databases fold case; the content of a literal; or a sign. */
   text: string
-  /** Whether letters of a literal may be written as numbers. */
+  /** Whether a literal may write letters as numbers. */
   isEscaped?: boolean
 }
 
@@ -21,7 +21,7 @@ type Kind = Token['kind'] | 'space' | 'unclosed' | 'unclear'
 
 interface Dialect {
   rules: readonly (readonly [Kind, RegExp])[]
-  /** Whether a comment of several lines may contain others. */
+  /** Whether a block comment may contain others. */
   nestsComments: boolean
 }
 
@@ -39,8 +39,8 @@ const DIALECTS: readonly Dialect[] = [
     rules: [
       SPACE,
       LINE,
-      ['unclear', /u&"/iy], // a name whose letters may be written as numbers
-      // A literal may go on in the next line, with the same escapes.
+      ['unclear', /u&"/iy], // a name that may write letters as numbers
+      // A literal may continue on the next line, with the same escapes.
       ['literal', /e'[^'\\]*(?:(?:''|\\[\s\S])[^'\\]*)*'(?:(?:\s|--[^\r\n]*)*'[^'\\]*(?:(?:''|\\[\s\S])[^'\\]*)*')*/iy],
       ['literal', /u&'[^']*(?:''[^']*)*'/iy],
       TEXT,
@@ -57,7 +57,7 @@ const DIALECTS: readonly Dialect[] = [
     rules: [
       SPACE,
       ['comment', /(?:--(?=\s|$)|#)[^\r\n]*/y],
-      ['space', /\/\*M?!\d*|\*\//y], // around SQL that it executes
+      ['space', /\/\*M?!\d*|\*\//y], // around SQL that MySQL executes
       ['literal', /[bnx]?'[^'\\]*(?:(?:''|\\[\s\S])[^'\\]*)*'/iy],
       ['name', /"[^"\\]*(?:(?:""|\\[\s\S])[^"\\]*)*"/y],
       TICKED,
@@ -78,11 +78,11 @@ const DIALECTS: readonly Dialect[] = [
   },
 ]
 
-/** Without these, all databases read a text in the same way. */
+/** In text without these, all databases find the same tokens. */
 const DIFFER = /[\\#[`]|\$(?!\d)|--|\/\*|u&/i
 const ESCAPED = /^(?:e|u&)'[\s\S]*\\[\da-fxu+]/i
 
-/** Reads a text as each database would, without those for which a quote in it does not end: they do not execute it. */
+/** Reads a text as each database would, except those for which a quote does not end: they would not execute it. */
 export function readings(text: string): Token[][] {
   const all = DIFFER.test(text) ? DIALECTS : DIALECTS.slice(0, 1)
   return all.flatMap((dialect) => {
@@ -91,7 +91,7 @@ export function readings(text: string): Token[][] {
   })
 }
 
-/** The same for text that must be clear. @throws InvalidInputError if a quote does not end for any database */
+/** The same for text that must be clear. @throws InvalidInputError if no database finds the end of a quote */
 export function clearReadings(text: string): Token[][] {
   const found = readings(text)
   if (found.length > 0) return found

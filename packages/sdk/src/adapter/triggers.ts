@@ -1,10 +1,10 @@
-/** Finds triggers of PostgreSQL that change what is written: an altered value never opens again. */
+/** Finds PostgreSQL triggers that change what is written: an altered value never opens again. */
 import { InvalidInputError } from '../errors.js'
 import { literal, type RunSql } from './made-ids.js'
 import type { SealedTable } from './sealed-table.js'
 import { isName, isSign, readings, type Token } from './sql-tokens.js'
 
-/** The triggers that run at a write of a table, its partitions and children, or the table below a view. */
+/** Lists the triggers that a write runs: on the table, its partitions and children, or the table under a view. */
 const queryOf = (table: string) => `with recursive reached (id) as (
   select pg_catalog.to_regclass(${literal(table)})::pg_catalog.oid
   union
@@ -22,10 +22,10 @@ from reached join pg_catalog.pg_class c on c.oid = reached.id join pg_catalog.pg
 join pg_catalog.pg_proc p on p.oid = t.tgfoid where t.tgtype & 20 <> 0
   and t.tgenabled in ('A', case pg_catalog.current_setting('session_replication_role') when 'replica' then 'R' else 'O' end)`
 
-/** The tables that were asked about, by their model: it may seal one of each schema. */
+/** The tables that were checked, by model, since a model may seal one in each schema. */
 const asked = new WeakMap<SealedTable, Set<string>>()
 
-/** As `assertUnchanged`, once for each table, before each insert and update. `nameIn` names the database's column. */
+/** Calls `assertUnchanged` once for each table, before an insert or update. `nameIn` returns the database's column name. */
 export async function assertWritable(
   run: RunSql,
   sealed: SealedTable,
@@ -40,7 +40,7 @@ export async function assertWritable(
 }
 
 /**
- * Refuses a table on which a trigger changes an encrypted column, as the text of its function shows. `table` is quoted;
+ * Refuses a table if the text of a trigger function shows that it changes an encrypted column. `table` is quoted;
  * `columns` are the database's names. @throws InvalidInputError
  */
 export async function assertUnchanged(
@@ -58,18 +58,18 @@ export async function assertUnchanged(
   }
 }
 
-/** A trigger on the table `relation`, with the text of its function and its definition. */
+/** A trigger on the table `relation`, with its function's text and its definition. */
 export interface Trigger {
   name: string
   relation: string
-  /** `before` also if the trigger runs instead of the write: what it makes of the row is stored. */
+  /** `before` also for a trigger that runs instead of the write: the row that it returns is stored. */
   timing: 'before' | 'after'
   source: string
 }
 
 /**
- * Returns the column of these that a trigger in PL/pgSQL changes: by `new.email := …`, `select … into new.email` or a
- * row made of `new`; or, also after the write, by an update of its own table.
+ * Returns which of these columns a PL/pgSQL trigger changes: with `new.email := …`, `select … into new.email` or a row
+ * made from `new`; or, even after the write, with an update of its own table.
  */
 export function findChanged({ relation, timing, source }: Omit<Trigger, 'name'>, columns: readonly string[]) {
   const isColumn = ({ text }: Token) => columns.includes(text.toLowerCase())
@@ -87,7 +87,7 @@ export function findChanged({ relation, timing, source }: Omit<Trigger, 'name'>,
   return undefined
 }
 
-/** `new`, and its aliases. */
+/** Returns `new` and its aliases. */
 function rowNames(tokens: readonly Token[]): string[] {
   const aliases = tokens.filter((_, at) =>
     ['alias', 'for', 'new'].every((word, i) => tokens[at + 1 + i]?.text === word),
@@ -97,7 +97,7 @@ function rowNames(tokens: readonly Token[]): string[] {
 
 const FILLS = new Set(['json_populate_record', 'jsonb_populate_record', 'populate_record'])
 
-/** Tells whether a row is made of the one to store and of members by name, as `new #= hstore('email', …)` does. */
+/** Tells whether a row is made from the one to store and from named members, as `new #= hstore('email', …)` does. */
 function fillsRow(tokens: readonly Token[], rows: readonly string[]): boolean {
   return tokens.some(({ text }, at) => {
     const [first, second] = [tokens[at + 1], tokens[at + 2]]
@@ -114,10 +114,10 @@ function isAssigned(tokens: readonly Token[], at: number, rows: readonly string[
   if (isInto(tokens, at - 3)) return true
   const end = endOfSubscripts(tokens, at + 1)
   if (isSign(tokens[end], ':') && isSign(tokens[end + 1], '=')) return true
-  return isSign(tokens[end], '=') && (!before || BEGIN.has(before.text)) // elsewhere it compares
+  return isSign(tokens[end], '=') && (!before || BEGIN.has(before.text)) // elsewhere `=` compares
 }
 
-/** Tells whether a place is in the list of a `select … into strict new.city, new.email`. */
+/** Tells whether a position is in the list of a `select … into strict new.city, new.email`. */
 function isInto(tokens: readonly Token[], from: number): boolean {
   let at = from
   while (isSign(tokens[at], ',')) {

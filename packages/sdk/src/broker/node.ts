@@ -3,7 +3,7 @@ import type { Broker } from '../broker.js'
 import { readBinary } from '../input.js'
 import { BrokerRefusal, refusalResponse } from './problem.js'
 
-/** Of an IncomingMessage; Express adds `originalUrl` and `body`. */
+/** The parts of an IncomingMessage that are used; Express adds `originalUrl` and `body`. */
 export interface NodeBrokerRequest extends AsyncIterable<Uint8Array> {
   readonly method?: string | undefined
   readonly url?: string | undefined
@@ -20,13 +20,13 @@ export interface NodeBrokerResponse {
   end(body?: Uint8Array): unknown
 }
 
-/** Connection headers, and those that a Request sets itself: the broker needs none of them. */
+/** Headers of the connection, and those that a Request sets itself. The broker needs none of them. */
 const LEFT_OUT = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'expect', 'te', 'trailer'])
 const UNREADABLE = new BrokerRefusal('E_MALFORMED_REQUEST', 'not a request that the broker can read')
 
 /**
  * Makes a handler for node:http from a broker. Mount it before anything that reads bodies. If Express has already read
- * the body, the handler takes it from `request.body`, and writes a parsed one as JSON again.
+ * the body, the handler takes `request.body`, and turns a parsed one into JSON again.
  * @example
  * ```ts
  * const handle = toNodeHandler(broker)
@@ -48,7 +48,7 @@ async function answer(broker: Broker, incoming: NodeBrokerRequest, outgoing: Nod
   const request = readRequest(incoming, left.signal)
   const response = request ? await broker(request) : refusalResponse(UNREADABLE)
   const body = new Uint8Array(await response.arrayBuffer())
-  if (outgoing.headersSent) return // the server has already answered, for example after a timeout
+  if (outgoing.headersSent) return // the application has already answered, for example after a timeout
   // The unread rest of a body must not be taken for the next request.
   const isRead = request === undefined || request.body === null || incoming.readableEnded === true
   outgoing.writeHead(response.status, {
@@ -59,7 +59,7 @@ async function answer(broker: Broker, incoming: NodeBrokerRequest, outgoing: Nod
   outgoing.end(body)
 }
 
-/** Makes a Request; undefined if there can be none: no path, a method such as TRACE, a broken header. */
+/** Makes a Request; undefined if that is impossible: no path, a method such as TRACE, a broken header. */
 function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request | undefined {
   const { method = 'GET', rawHeaders } = incoming
   const target = incoming.originalUrl ?? incoming.url ?? ''
@@ -72,7 +72,7 @@ function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request 
       else if (!name.startsWith(':') && !LEFT_OUT.has(name.toLowerCase())) headers.append(name, value)
     }
     const hasBody = method !== 'GET' && method !== 'HEAD'
-    // The broker takes the host from its header; it reads the URL's own only if that header is missing.
+    // The broker reads the host from the header, and from the URL only if that is missing.
     return new Request(`http://localhost${target}`, {
       method,
       headers,
@@ -97,7 +97,7 @@ function bodyOf(incoming: NodeBrokerRequest): ReadableStream<Uint8Array> | Uint8
         if (done) controller.close()
         else controller.enqueue(new Uint8Array(value)) // a copy, since Node's buffers share memory
       },
-      // Does not call `chunks.return()`, which would end the connection before the answer is sent.
+      // Without `chunks.return()`, which would end the connection before the answer is sent.
     },
     { highWaterMark: 0 },
   )

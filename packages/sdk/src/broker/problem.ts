@@ -1,7 +1,7 @@
 /** The refusals of a broker, as problem documents of the contract's shape. */
 import { PROBLEM_CONTENT_TYPE, PROBLEMS } from '@eaas/protocol'
 
-/** Those of the contract that a broker uses, and its own. */
+/** The contract's problems that a broker uses, and its own. */
 const BROKER_PROBLEMS = {
   E_VALIDATION: PROBLEMS.E_VALIDATION,
   E_MALFORMED_REQUEST: PROBLEMS.E_MALFORMED_REQUEST,
@@ -20,7 +20,7 @@ const BROKER_PROBLEMS = {
 
 export type BrokerProblemCode = keyof typeof BROKER_PROBLEMS
 
-/** Its message is the `detail`, and holds nothing secret. */
+/** Its message becomes the `detail`, so it must hold nothing secret. */
 export class BrokerRefusal extends Error {
   override readonly name = 'BrokerRefusal'
   readonly code: BrokerProblemCode

@@ -24,11 +24,11 @@ import type { AuditContext } from '../input.js'
 import { recordedAs } from '../uses.js'
 import { BrokerRefusal } from './problem.js'
 
-/** A broker refuses all others of the API. */
+/** The operations that a broker forwards; it refuses all others of the API. */
 export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash', 'indexSecret', 'blindHash'] as const
 export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 
-/** The only member of an operation's body apart from the key's id and the use of a wrapped key. */
+/** The only member of an operation's body, apart from the key's id and the use of a wrapped key. */
 const ARGUMENTS = {
   wrap: 'dek',
   unwrap: 'wrapped_key',
@@ -38,7 +38,7 @@ const ARGUMENTS = {
 } as const
 const NAME_THE_KEY = ['hash', 'blindHash'] as const
 type NamesTheKey = (typeof NAME_THE_KEY)[number]
-/** On wrapped keys, which may be bound to a use. */
+/** Operations on wrapped keys, which may be bound to a use. */
 const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 
 export interface Asked {
@@ -73,7 +73,7 @@ function findRoute(path: string): Route | undefined {
   return undefined
 }
 
-/** By Sec-Fetch-Site, which no page can set, or without TLS by Origin and Host: without either, no page sent it. */
+/** Checks Sec-Fetch-Site, which no page can set, or without TLS Origin and Host. Without any of them, no page sent it. */
 export function assertSameOrigin(request: Request, url: URL, origins: ReadonlySet<string>): void {
   const origin = request.headers.get('origin')
   if (origin !== null && origins.has(origin)) return
@@ -86,7 +86,7 @@ function hostOf(origin: string | null): string | undefined {
   return origin !== null && URL.canParse(origin) ? new URL(origin).host : undefined
 }
 
-/** Refuses all but JSON, which browsers send to another origin only after a preflight. @throws E_MEDIA_TYPE */
+/** Refuses anything but JSON, which browsers send to another origin only after a preflight. @throws E_MEDIA_TYPE */
 export function assertJson(request: Request): void {
   if (JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) return
   throw new BrokerRefusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
@@ -95,11 +95,11 @@ export function assertJson(request: Request): void {
 interface Bounds {
   maxBytes: number
   holding: Holding
-  /** Counts further calls of the user. @throws BrokerRefusal E_TOO_MANY_CALLS */
+  /** Counts calls of the user. @throws BrokerRefusal E_TOO_MANY_CALLS */
   count: (calls: number) => void
 }
 
-/** So many pieces of a body take as long as a call of its own. */
+/** This many pieces of a body take as long as a call. */
 const PIECES_OF_A_CALL = 256
 
 /** Reads the body, up to a bound. @throws E_BODY_TOO_LARGE, E_MALFORMED_REQUEST, E_TOO_MANY_CALLS; of `holding` */
@@ -116,7 +116,7 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
     if (pieces % PIECES_OF_A_CALL === 0) count(1)
     hold(length)
   }
-  // Not the parser's message, which quotes the text.
+  // Without the parser's message, which quotes the text.
   const malformed = new BrokerRefusal(
     'E_MALFORMED_REQUEST',
     'the body is incomplete, is not valid JSON in UTF-8, or has a member twice',
@@ -132,7 +132,7 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
   return body
 }
 
-/** Only what operations need. @throws BrokerRefusal E_VALIDATION; E_NOT_ALLOWED for one that no broker forwards */
+/** Reads only the members that operations need. @throws BrokerRefusal E_VALIDATION; E_NOT_ALLOWED for one never forwarded */
 export function readOperations(route: Route, body: unknown): Asked[] {
   if (route.name !== 'batch') {
     const key_id = 'key_id' in route ? route.key_id : foldUuid(memberOf(body, 'key_id'))
@@ -171,7 +171,7 @@ function readElements(body: unknown): readonly string[] {
   throw new BrokerRefusal('E_VALIDATION', message)
 }
 
-/** Reads the use that a page states for a wrapped key, which opens only for it. @throws E_VALIDATION */
+/** Reads the use that a page states for a wrapped key. The key opens for no other. @throws E_VALIDATION */
 function readStatedUse(body: unknown): WrapUse | undefined {
   const own = (name: string) =>
     Object.hasOwn(body as object, name) ? (body as Record<string, unknown>)[name] : undefined

@@ -5,9 +5,9 @@ import { causeOf, hide, spellingsOf } from '../http/secrets.js'
 import { isObject } from '../input.js'
 import { BrokerRefusal } from './problem.js'
 
-/** Enough for the longest answer: that to a batch of a thousand operations. */
+/** Enough for the longest answer, to a batch of a thousand operations. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
-/** Like any 401, these mean that the broker's own API key is refused. */
+/** Codes that, like any 401, mean that the service refused the broker's own API key. */
 const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_TENANT_MOVED', 'E_MISSING_PERMISSION']
 
 export type Upstream = { findBase: () => URL; fetch: Fetch; timeoutMs: number }
@@ -28,12 +28,12 @@ export interface UpstreamAnswer {
   text: string
 }
 
-/** Why the service's answer cannot be passed on, for the operator of the broker. */
+/** Why the service's answer cannot be passed on, for the broker's operator. */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
 }
 
-/** @throws BrokerRefusal E_UNAVAILABLE; E_BAD_GATEWAY for an answer that no page may see, with a cause for operators */
+/** @throws BrokerRefusal E_UNAVAILABLE, or E_BAD_GATEWAY for an answer that no page may see, with a cause for operators */
 export async function askService(upstream: Upstream, call: UpstreamCall): Promise<UpstreamAnswer> {
   const base = upstream.findBase()
   const deadline = AbortSignal.timeout(upstream.timeoutMs)
@@ -58,7 +58,7 @@ export async function askService(upstream: Upstream, call: UpstreamCall): Promis
   }
 }
 
-/** The texts that must not appear in the application's log: the API key, data keys and values. */
+/** Lists what must not appear in the application's log: the API key, data keys and values. */
 function secretsOf({ apiKey, body }: UpstreamCall): string[] {
   const secrets = [apiKey]
   JSON.parse(body, (name, value) => {
@@ -92,21 +92,21 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   return { status, contentType, requestId, body, text }
 }
 
-/** The refusal if the service refused the broker's own API key. Never 401: the page would send the user to log in. */
+/** Returns the refusal if the service refused the broker's own API key. Never 401: the page would ask the user to log in. */
 export function findOwnFault(result: unknown): BrokerRefusal | undefined {
   const { status, body } = (result ?? {}) as { status?: unknown; body?: { code?: unknown } | null }
   const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === body?.code)
   return fault === undefined ? undefined : badGateway(`the service refused the broker's API key: ${fault}`)
 }
 
-/** Parses an answer and writes it again, so that each character in it has one spelling. @throws BrokerRefusal */
+/** Parses an answer and serialises it again, so that each character has one spelling. @throws BrokerRefusal */
 function readJson(sent: string): Pick<UpstreamAnswer, 'body' | 'text'> {
   try {
     const body: unknown = JSON.parse(sent)
     if (isObject(body) && !Array.isArray(body))
       return { body: body as UpstreamAnswer['body'], text: JSON.stringify(body) }
   } catch {
-    // The parser's own message quotes the text, which may hold a DEK.
+    // Without the parser's message, which quotes the text and may contain a DEK.
   }
   throw badGateway('the answer is not a JSON object')
 }

@@ -1,23 +1,23 @@
-/** End users: how their ids are written, how many calls each may make a minute, and what these may hold. */
+/** End users: how their ids are written, how many calls each may make a minute, and how much memory these may hold. */
 import { createHeldBytes, escapeUser, type Holding, isWellFormed, MAX_BATCH_BODY_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
 import { BrokerRefusal } from './problem.js'
 
 const MINUTE_MS = 60_000
-/** The most characters, all visible ASCII, of an id that the service accepts. */
+/** The most characters of an id that the service accepts, all visible ASCII. */
 const MAX_NAME = 255
-/** What a call holds besides its body: so a user has at most 512 under way. */
+/** What a call holds besides its body, in bytes. So a user has at most 512 open calls. */
 const CALL_BYTES = 16_384
-/** What the calls under way of a user may hold: one of them, with the largest body that a broker accepts. */
+/** What a user's open calls may hold: as much as one call with the largest body that a broker accepts. */
 const USER_BYTES = MAX_BATCH_BODY_BYTES + CALL_BYTES
-/** What all calls under way may hold in this process, which is also the application's. */
+/** What all open calls may hold in this process, which is also the application's. */
 const PROCESS_BYTES = 8 * USER_BYTES
 
 /**
- * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it is; the
- * UTF-8 bytes of all other characters, and of comma, blank and percent sign, are escaped like `%2C`.
- * `decodeURIComponent` gives the id back.
+ * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it is;
+ * comma, blank, percent sign and the UTF-8 bytes of all other characters are escaped like `%2C`. `decodeURIComponent`
+ * restores the id.
  * @throws InvalidInputError when the id is not a string, is empty, has a lone surrogate, or is longer than 255
  * characters when encoded
  */
@@ -39,7 +39,7 @@ function refuse(message: string): InvalidInputError {
 
 export type Count = (user: string, calls: number) => void
 
-/** Counts the calls of each user in this process, in a minute that begins with the first of them. */
+/** Counts each user's calls in this process, per minute from the first of them. */
 export function createLimit(callsPerMinute: number, now: () => number): Count {
   const minutes = new Map<string, { since: number; calls: number }>()
   let sweptAt = now()
@@ -64,7 +64,7 @@ export function createLimit(callsPerMinute: number, now: () => number): Count {
   }
 }
 
-/** Bounds what calls hold here. @throws BrokerRefusal E_TOO_MANY_CALLS for a user's, E_UNAVAILABLE for all */
+/** Bounds the memory of open calls. @throws BrokerRefusal E_TOO_MANY_CALLS for a user's, E_UNAVAILABLE for all */
 export function createUserHoldings(): (user: string) => Holding {
   const hold = createHeldBytes<[user: string]>([PROCESS_BYTES, USER_BYTES], (bound) => {
     const [code, whose] =

@@ -1,4 +1,4 @@
-/** Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. */
+/** Caches the DEKs that open, each for a fixed time. The least recently used is dropped first. */
 import { AbortedError } from '../errors.js'
 import type { WrappedFor } from '../uses.js'
 import { isPromise, joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
@@ -7,27 +7,27 @@ import { createSecret, type Secret, Sweeper } from './secret.js'
 const MAX_SWEEP_MS = 60_000
 
 export interface DecryptDekLimits {
-  /** How many DEKs are kept. With 0, each use is an unwrap of its own. */
+  /** How many DEKs are kept. With 0, each use unwraps. */
   maxDeks: number
   maxAgeMs: number
 }
 
 export interface DecryptDekSource {
-  /** The cache owns the bytes. */
+  /** The cache takes over the bytes. */
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
   hit?: ((keyId: string) => void) | undefined
-  /** Milliseconds of a monotonic clock. */
+  /** The time of a monotonic clock, in milliseconds. */
   now(): number
 }
 
-/** Its errors go to the caller. */
+/** Its errors go to the caller of `use`. */
 export type Open<T> = (dek: Secret) => T | Promise<T>
 
 type CachedDek = { dek: Secret; expiresAt: number }
 
 interface ArrivedDek {
   dek: Secret
-  /** Called once something authentic was opened with the DEK, which proves that it is the right one. */
+  /** Called once the DEK opened something authentic, which proves that it is the right one. */
   prove(): void
   /** The openings that are running. They never reject. */
   opening: Promise<void>[]
@@ -40,7 +40,7 @@ export class DecryptDeks {
   readonly #flights = new Map<string, Set<Waiter<ArrivedDek>>>()
   readonly #sweeper: Sweeper
   readonly #isolated = requestsAreIsolated()
-  /** The most recently used one, which is used most often and need not move. */
+  /** The most recently used DEK: it is used most often, and need not move. */
   #newest: CachedDek | undefined
   #closed = false
 
@@ -50,23 +50,26 @@ export class DecryptDeks {
     this.#sweeper = new Sweeper(() => this.#sweep(), Math.min(limits.maxAgeMs, MAX_SWEEP_MS))
   }
 
-  /** At once if the DEK is cached, else one unwrap for all who wait. @throws AbortedError; errors of unwrap */
+  /**
+   * Opens synchronously if the DEK is cached, otherwise after one unwrap for all waiting callers. @throws AbortedError;
+   * errors of unwrap
+   */
   use<T>(wrapped: WrappedFor, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
     const name = dekName(wrapped)
     const cached = this.#find(name) ?? this.#findInOtherUse(wrapped)
     if (cached) {
       const opened = open(cached.dek)
-      this.#source.hit?.(wrapped.key_id) // called last: it may close the client, which releases the DEK
+      this.#source.hit?.(wrapped.key_id) // last: it may close the client, which releases the DEK
       return opened
     }
     if (signal?.aborted) throw new AbortedError(signal)
-    const shared = this.#limits.maxDeks > 0 // without a cache, each read must be its own entry in the audit log
+    const shared = this.#limits.maxDeks > 0 // without a cache, each read must have its own entry in the audit log
     const flying = shared ? this.#flights.get(name) : undefined
     const waiters = flying ?? new Set<Waiter<ArrivedDek>>()
     const openArrived = (arrived: ArrivedDek) => {
       const opened = open(arrived.dek)
-      // The caller, who has the same promise, handles its error.
+      // The caller has the same promise, and handles its error.
       if (isPromise(opened)) arrived.opening.push(opened.then(arrived.prove, () => undefined))
       else arrived.prove()
       return opened
@@ -94,7 +97,7 @@ export class DecryptDeks {
     }
   }
 
-  /** Finds a DEK that is cached for its other use: nothing stored tells which of the two it has (bindings.md 5). */
+  /** Finds a DEK that is cached for its other use: stored data does not tell which of the two it has (bindings.md 5). */
   #findInOtherUse({ orUse, ...wrapped }: WrappedFor): CachedDek | undefined {
     const use = orUse?.()
     return use && this.#find(dekName({ ...wrapped, use }))
@@ -126,7 +129,7 @@ export class DecryptDeks {
         if (proven) return
         proven = true
         this.#land(name, waiters)
-        serve() // those who joined meanwhile; later callers find the DEK in the cache
+        serve() // callers that joined meanwhile; later ones find the DEK in the cache
         this.#keep(name, dek, arrivedAt)
       }
       do {
@@ -134,7 +137,7 @@ export class DecryptDeks {
         await Promise.all(opening.splice(0)) // callers may join meanwhile
       } while (waiters.size > 0 || opening.length > 0)
       if (proven) return
-      // If a wrong DEK were kept, its envelopes could not be read until it expires.
+      // A wrong DEK must not be kept: its envelopes could not be read until it expires.
       this.#land(name, waiters)
       dek.release()
     } catch (error) {

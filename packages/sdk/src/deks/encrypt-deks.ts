@@ -1,4 +1,4 @@
-/** Keeps the DEKs that seal, one for each key and use, within limits; makes the next one ahead of need. */
+/** Keeps the DEKs that seal, one for each key and use, within limits. Makes the next one in advance. */
 import { decodeBase64, encodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import { AbortedError, ProtocolError } from '../errors.js'
 import { type NamedUse, type WrappedFor, wrappedFor } from '../uses.js'
@@ -8,14 +8,14 @@ import { createSecret, type Secret, Sweeper } from './secret.js'
 
 /** The share of a limit at which the next DEK is made in advance. */
 const PREPARE_AT = 0.9
-/** How long to make no DEK in advance after that failed. A caller who needs one meanwhile still makes it. */
+/** How long no DEK is made in advance after a failure. A caller who needs one meanwhile still makes it. */
 const PREPARE_PAUSE_MS = 10_000
 const MAX_SWEEP_MS = 60_000
 
 export interface Load {
   messages: number
   bytes: number
-  /** What its DEK is wrapped for; without it, in format 1. */
+  /** What its DEK is wrapped for; undefined for format 1. */
   use?: NamedUse | undefined
 }
 
@@ -27,16 +27,16 @@ export interface EncryptDekLimits {
   maxKeys: number
 }
 
-/** Has a DEK wrapped under the current version of a key; for a use, in format 2. */
+/** Has a DEK wrapped under the current version of a key: in format 2 if it has a use. */
 export type Wrap = (dek: Secret, keyId: string, use?: NamedUse) => Promise<WrappedFor>
 
 export interface EncryptDekSource {
   wrap: Wrap
-  /** Called with each new DEK, which it must share to keep. */
+  /** Called with each new DEK. To keep it, share it. */
   made(wrapped: WrappedFor, dek: Secret): void
-  /** Called after a seal that waited for no wrap. Must not throw. */
+  /** Called after a seal that did not wait for a wrap. Must not throw. */
   hit?: ((keyId: string) => void) | undefined
-  /** Milliseconds of a monotonic clock. */
+  /** The time of a monotonic clock, in milliseconds. */
   now(): number
 }
 
@@ -75,7 +75,10 @@ export class EncryptDeks {
     this.#sweeper = new Sweeper(() => this.#sweep(), Math.min(limits.maxAgeMs, MAX_SWEEP_MS))
   }
 
-  /** At once under the DEK of key and use, or after one wrap for all who wait. @throws AbortedError; errors of wrap */
+  /**
+   * Seals synchronously if there is a DEK of key and use, otherwise after one wrap for all waiting callers. @throws
+   * AbortedError; errors of wrap
+   */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
     const slot = this.#slot({ keyId, use: load.use })
@@ -83,7 +86,7 @@ export class EncryptDeks {
     const spend = (spent: SealingDek) => this.#spend(spent, load, seal)
     if (dek) {
       const sealed = spend(dek)
-      this.#source.hit?.(keyId) // called late: it may close the client, which releases the DEK
+      this.#source.hit?.(keyId) // late: it may close the client, which releases the DEK
       this.#prepare(slot, dek)
       return sealed
     }
@@ -108,7 +111,7 @@ export class EncryptDeks {
     const { keyId, use } = target
     const name = use ? `${keyId}/${use.name}` : keyId
     const known = this.#slots.get(name)
-    if (known && this.#slots.size < 2) return known // one needs no order, which takes a third of the time here
+    if (known && this.#slots.size < 2) return known // a single slot needs no order, which takes a third of the time here
     const slot = known ?? { ...target, preparePausedUntil: 0 }
     this.#slots.delete(name)
     this.#slots.set(name, slot) // the order of the map is the order of use
@@ -116,7 +119,7 @@ export class EncryptDeks {
     return slot
   }
 
-  /** Drops the least recently used DEKs until the limit holds. Slots whose DEK is being made are dropped later. */
+  /** Drops the least recently used DEKs until the limit holds. A slot whose DEK is being made is dropped later. */
   #evict(keep?: Slot): void {
     for (const [name, slot] of this.#slots) {
       if (this.#slots.size <= this.#limits.maxKeys) return
@@ -141,19 +144,19 @@ export class EncryptDeks {
   #fits(dek: SealingDek, { messages, bytes }: Load): boolean {
     const { maxAgeMs, maxMessages, maxBytes } = this.#limits
     if (this.#source.now() - dek.madeAt >= maxAgeMs) return false
-    // A single message longer than maxBytes would otherwise never be sealed.
+    // An unused DEK takes any message: otherwise one longer than maxBytes could never be sealed.
     return dek.messages === 0 || (dek.messages + messages <= maxMessages && dek.bytes + bytes <= maxBytes)
   }
 
   #spend<T>(dek: SealingDek, { messages, bytes }: Load, seal: Seal<T>): T | Promise<T> {
-    // Counted before sealing, so that a message counts even if its sealing fails half-way.
+    // Counted before sealing, so that a message whose sealing fails half-way also counts.
     dek.messages += messages
     dek.bytes += bytes
     return seal(dek.dek, dek.wrapped)
   }
 
   #prepare(slot: Slot, dek: SealingDek): void {
-    // Where requests are isolated, making it would end with the request that started it.
+    // Where requests are isolated, the work would end with the request that started it.
     if (slot.next || slot.flight || this.#isolated) return
     const { maxMessages, maxBytes, maxAgeMs } = this.#limits
     const now = this.#source.now()
@@ -176,7 +179,7 @@ export class EncryptDeks {
     const failed = (error: unknown) => {
       land()
       slot.preparePausedUntil = this.#source.now() + PREPARE_PAUSE_MS
-      // Without waiters it was made in advance: a later caller who needs a DEK tries again and gets the error.
+      // Without waiters it was made in advance. A later caller who needs a DEK tries again, and gets the error.
       for (const waiter of waiters) waiter.fail(error)
     }
     void this.#makeNext(slot)
@@ -185,7 +188,7 @@ export class EncryptDeks {
     if (this.#isolated) void microtasks().then(land) // a later caller may belong to another request, and makes its own DEK
   }
 
-  /** Returns the slot that keeps the DEK: a new one if the given one was dropped after its flight had landed. */
+  /** Returns the slot that keeps the DEK: a new one if the given one was dropped once its flight had landed. */
   async #makeNext(slot: Slot): Promise<Slot> {
     const dek = createSecret(random32())
     this.#young.add(dek)
@@ -211,7 +214,7 @@ export class EncryptDeks {
     for (const waiter of waiters) {
       const dek = this.#usable(slot, waiter.load)
       if (!dek) {
-        this.#make(slot, waiters) // the callers exceed the limits of one DEK
+        this.#make(slot, waiters) // these callers exceed the limits of one DEK
         return
       }
       waiter.serve(dek)
@@ -236,7 +239,7 @@ function release(slot: Slot, which: 'current' | 'next'): void {
 export type Verify = (dek: Secret, wrapped: WrappedFor) => Promise<boolean>
 
 /**
- * Refuses a wrapped key with the DEK in clear in it. With `verify`, unwraps each once before anything is sealed: data
+ * Refuses a wrapped key that contains the DEK in clear. With `verify`, unwraps each one before anything is sealed: data
  * under a wrong one would be lost unnoticed. Rejects if the DEK is released meanwhile. @throws AbortedError
  */
 export function createWrap(

@@ -1,4 +1,4 @@
-/** Secure randomness, from `crypto.getRandomValues` only: bytes, ivs, and the DEKs that a call makes for itself. */
+/** Secure randomness, only from `crypto.getRandomValues`: bytes, ivs, and the DEKs that a call makes for itself. */
 import { IV_BYTES, KEY_BYTES } from '@eaas/protocol'
 import { RandomnessError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
@@ -8,10 +8,10 @@ import type { Wrap } from './encrypt-deks.js'
 import { createSecret, type Secret } from './secret.js'
 
 export type FillRandom = (bytes: Uint8Array) => void
-/** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */
+/** How many ivs are drawn at once. A draw for each iv takes thirty times as long. */
 const POOL_IVS = 512
 
-/** Fills the bytes at random. @throws RandomnessError when that is missing, throws, or leaves the bytes unchanged */
+/** Fills the bytes at random. @throws RandomnessError when the source is missing, throws, or leaves the bytes unchanged */
 export function fillRandom(bytes: Uint8Array): void {
   bytes.fill(0)
   const source = (globalThis as { crypto?: { getRandomValues?: (bytes: Uint8Array) => unknown } }).crypto
@@ -21,19 +21,19 @@ export function fillRandom(bytes: Uint8Array): void {
   } catch {
     throw new RandomnessError('crypto.getRandomValues failed')
   }
-  // Twelve random bytes are all zero with a probability of 2^-96, so the source did nothing.
+  // Twelve random bytes are all zero with a probability of 2^-96: the source did nothing.
   if (bytes.subarray(0, IV_BYTES).every((byte) => byte === 0))
     throw new RandomnessError('crypto.getRandomValues left the bytes unchanged')
 }
 
-/** Makes 32 random bytes, such as a DEK. Its caller zeroes that. @throws RandomnessError */
+/** Makes 32 random bytes, such as a DEK, which the caller zeroes. @throws RandomnessError */
 export function random32(): Uint8Array {
   const bytes = new Uint8Array(KEY_BYTES)
   fillRandom(bytes)
   return bytes
 }
 
-/** 12 random bytes each (envelope.md 2). Zeroes the rest at the next turn: processes of one snapshot would share it. */
+/** Returns 12 random bytes per call (envelope.md 2). Zeroes the rest in the next turn: processes from one snapshot would share it. */
 export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
   const pool = new Uint8Array(POOL_IVS * IV_BYTES)
   let at = pool.length
@@ -54,7 +54,7 @@ export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
   }
 }
 
-/** The code that made it releases it. */
+/** A DEK that the code that made it releases. */
 export type OwnDek = { dek: Secret; wrapped: WrappedFor }
 
 /** Releases the DEK after the task. @throws AbortedError as soon as the signal is aborted */
@@ -72,7 +72,7 @@ export async function withOwnDek<T>(
   }
 }
 
-/** The caller releases it. @throws AbortedError as soon as the signal is aborted */
+/** Makes a DEK, which the caller releases. @throws AbortedError as soon as the signal is aborted */
 export async function createOwnDek(
   wrap: Wrap,
   keyId: string,

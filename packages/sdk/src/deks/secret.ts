@@ -1,10 +1,10 @@
 /**
  * Keys in memory: DEKs, and what is derived from them.
  *
- * Code that uses a key never finds it zeroed. Only this file zeroes keys: an owner releases them. Only `use` and
- * `useBound` reach the bytes, and they count their caller as a holder until its result is there or its promise has
- * settled. The last holder to let go zeroes the key and all that was derived from it. So it does not matter in which
- * order promises settle, nor when a cache drops a DEK.
+ * Code that uses a key never finds it zeroed. Only this file zeroes keys, after their owners release them. Only `use`
+ * and `useBound` reach the bytes. They count their caller as a holder until it returned or its promise settled. When
+ * the last holder lets go, the key and everything derived from it are zeroed. So neither the order in which promises
+ * settle nor the moment when a cache drops a DEK matters.
  */
 import { type BoundKeys, splitBoundKeys } from '@eaas/protocol'
 import { AbortedError } from '../errors.js'
@@ -13,31 +13,31 @@ import { isPromise, requestsAreIsolated, type Soon, use as take } from '../waiti
 /** One holder's share of a key of 32 bytes. */
 export interface Secret {
   /**
-   * Runs with the key's bytes, which stay until its promise has settled, and which it must not keep or change (the
-   * engine of WebCrypto zeroes them). @throws AbortedError once no holder or user is left
+   * Runs a function with the key's bytes, which stay until its promise has settled. It must not keep or change them
+   * (the WebCrypto engine zeroes them). @throws AbortedError once no holder or user is left
    */
   use<R>(run: (bytes: Uint8Array) => R): R
-  /** Runs with the keys of format v2 (envelope-v2.md 2); calls `derive` unless done before with the same `mixed`. */
+  /** Runs with the keys of format v2 (envelope-v2.md 2). Calls `derive`, unless that was done before with the same `mixed`. */
   useBound<T>(
     derive: (bytes: Uint8Array) => Soon<Uint8Array>,
     run: (keys: BoundKeys) => Soon<T>,
     mixed?: Secret,
   ): Soon<T>
-  /** Returns the share of another holder, who releases it. The key is not copied. */
+  /** Returns another holder's share, which that holder releases. The key is not copied. */
   share(): Secret
-  /** Ends this share. The key and all that was derived from it are zeroed once no holder or user is left. */
+  /** Ends this share. Once no holder or user is left, the key and everything derived from it are zeroed. */
   release(): void
 }
 
 interface Held {
   readonly bytes: Uint8Array
   readonly secrets: Uint8Array[]
-  /** By the secret that is mixed in. */
+  /** By the secret that was mixed in. */
   bound: Map<Secret | undefined, Soon<BoundKeys>>
   holders: number
 }
 
-/** Takes over the bytes of a key: from now on they belong to its holders. */
+/** Takes over the bytes of a key, which from then on belong to its holders. */
 export function createSecret(bytes: Uint8Array): Secret {
   return hold({ bytes, secrets: [bytes], bound: new Map(), holders: 0 })
 }
@@ -46,7 +46,7 @@ function hold(held: Held): Secret {
   held.holders++
   let isReleased = false
   const assertHeld = () => {
-    if (!held.holders) throw new AbortedError() // only the end of a call or its client releases what it may still use
+    if (!held.holders) throw new AbortedError() // only the end of a call, or its client, releases what the call may still use
   }
   const use = <R>(run: (bytes: Uint8Array) => R): R => {
     assertHeld()
@@ -82,7 +82,7 @@ function letGo(held: Held): void {
   for (const secret of held.secrets) secret.fill(0)
 }
 
-/** Derives once for all callers; where requests are isolated, once for each caller before the first result. */
+/** Derives once for all callers; where requests are isolated, once per caller until there is a result. */
 function boundKeys(
   held: Held,
   derive: (bytes: Uint8Array) => Soon<Uint8Array>,
@@ -108,7 +108,7 @@ function boundKeys(
   return deriving
 }
 
-/** Sweeps until nothing is left, without keeping a process alive; where requests are isolated, at `start`. */
+/** Sweeps until nothing is left, without keeping a process alive; where requests are isolated, only at `start`. */
 export class Sweeper {
   readonly #sweep: () => boolean
   readonly #everyMs: number

@@ -1,30 +1,30 @@
-/** Engines: AES-256-GCM seals and opens; HKDF and HMAC with SHA-256 derive keys and make indexes. Selects one, tested. */
+/** Engines: AES-256-GCM seals and opens; HKDF and HMAC with SHA-256 derive keys and make indexes. Selects and tests one. */
 import type * as NodeCrypto from 'node:crypto'
 import { assertLengths, assertNotZero, BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError } from '../errors.js'
 import { isPromise, loadOnce, loadPart, nodeGlobals, type Soon, use } from '../waiting.js'
 import { createWebEngine } from './web.js'
 
-/** `auto` takes node:crypto on Node, WebCrypto in browsers and workers, noble elsewhere. */
+/** `auto` selects node:crypto on Node, WebCrypto in browsers and workers, noble elsewhere. */
 export type EngineName = 'auto' | 'noble' | 'node' | 'web'
 
-/** AES-256-GCM under a DEK. Each refuses a key of zeros (FormatError). A synchronous engine makes no promises. */
+/** AES-256-GCM under a DEK. Refuses a key of zeros (FormatError). A synchronous engine returns no promises. */
 export interface Engine {
   readonly isAsync?: true
   /**
-   * Returns ciphertext ‖ tag. The caller may zero the DEK after the call; its array must not change otherwise, by which
-   * an engine knows it. The iv must never repeat under one DEK.
+   * Returns ciphertext ‖ tag. The caller may zero the DEK after the call, but must not change its array otherwise: an
+   * engine recognises a DEK by its array. The iv must never repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
-  /** Derives by HKDF-SHA-256, with a salt (stream.md 2) or none (envelope-v2.md 2). The caller zeroes the result. */
+  /** Derives with HKDF-SHA-256, with a salt (stream.md 2) or none (envelope-v2.md 2). The caller zeroes the result. */
   derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Soon<Uint8Array>
-  /** Makes the function that returns HMAC-SHA-256 under a key, which the caller may then zero. */
+  /** Makes a function that returns HMAC-SHA-256 under a key. The caller may then zero the key. */
   createMac(key: Uint8Array): Mac
-  /** Opens ciphertext ‖ tag. @throws DecryptionError, perhaps of another copy of the SDK: see `isEaasError` */
+  /** Opens ciphertext ‖ tag. @throws DecryptionError, perhaps from another copy of the SDK, see `isEaasError` */
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
 }
 
-/** 32 bytes. */
+/** Returns 32 bytes. */
 export type Mac = (message: Uint8Array) => Soon<Uint8Array>
 
 export interface SyncEngine {
@@ -35,7 +35,7 @@ export interface SyncEngine {
   createMac(key: Uint8Array): (message: Uint8Array) => Uint8Array
 }
 
-/** What an engine that is loaded alone needs of ours: with imports, bundlers would cut more pieces. */
+/** What a separately loaded engine needs from this file. If it imported them, bundlers would make more chunks. */
 export interface EngineTools {
   assertLengths: typeof assertLengths
   assertNotZero: typeof assertNotZero
@@ -44,7 +44,7 @@ export interface EngineTools {
 
 type Checked = { engine: Engine; fault?: never } | { engine?: never; fault: 'missing' | 'failed' }
 
-/** Why `auto` takes noble: what is wrong with each of the faster engines. */
+/** Why `auto` selected noble: what is wrong with each faster engine. */
 export type Fallback = { node: 'missing' | 'failed'; web: 'missing' | 'failed' }
 
 export const ENGINE_TOOLS: EngineTools = { assertLengths, assertNotZero, DecryptionError }
@@ -55,12 +55,12 @@ const checkNode = /* @__PURE__ */ loadOnce(async () => {
 })
 const checkWeb = /* @__PURE__ */ loadOnce(async () => check(createWebEngine()))
 
-/** node:crypto by `process.getBuiltinModule`, so that a bundle for browsers imports no Node module. */
+/** Gets node:crypto through `process.getBuiltinModule`, so that a browser bundle imports no Node module. */
 export function nodeCrypto(): typeof NodeCrypto | undefined {
   return nodeGlobals().process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
 }
 
-/** By a promise the first time. `onFallback` is called before `auto` returns noble. @throws InvalidInputError */
+/** Returns a promise the first time. `onFallback` is called before `auto` returns noble. @throws InvalidInputError */
 export function selectEngine(name: EngineName, onFallback?: (why: Fallback) => void): Soon<Engine> {
   if (name === 'noble') return loadNoble()
   if (name === 'web') return use(checkWeb(), ({ engine }) => engine ?? refuse(name))
@@ -99,14 +99,14 @@ export async function check(engine: Engine | undefined): Promise<Checked> {
     attempt(() => engine.seal(key(), iv, plaintext), encodeBase64(sealed)),
     attempt(() => engine.open(key(), iv, sealed), encodeBase64(plaintext)),
     attempt(() => engine.open(key(), iv, altered)),
-    // Each block of HKDF depends on the one before it: the end of the last one is enough.
+    // Each block of HKDF depends on the one before it, so checking the end of the last one is enough.
     attempt(() => engine.derive(key(), iv, BOUND_KEYS_BYTES), 'Ru5Pa0itSw=='),
     attempt(() => engine.createMac(key())(plaintext), 'ysTrgSo5/rU='),
   ])
   return trials.every(Boolean) ? { engine } : { fault: 'failed' }
 }
 
-/** Tells whether the returned bytes, in base64, end with `end`; without `end`, whether they do not open. */
+/** Tells whether the returned bytes, in base64, end with `end`; without `end`, whether opening fails. */
 async function attempt(run: () => Soon<Uint8Array>, end?: string): Promise<boolean> {
   try {
     const answer = await run()

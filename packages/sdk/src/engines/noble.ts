@@ -1,4 +1,4 @@
-/** The reference engine, by `@noble/ciphers` and `@noble/hashes` in JavaScript. Loaded where it is used. */
+/** The reference engine, in JavaScript, with `@noble/ciphers` and `@noble/hashes`. Loaded only where it is used. */
 import { gcm } from '@noble/ciphers/aes.js'
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
@@ -34,7 +34,7 @@ export function createNobleEngine({ assertLengths, assertNotZero, DecryptionErro
 
 const HASH_BYTES = 32
 
-/** HKDF-SHA-256 (RFC 5869) over noble's HMAC: noble's own costs pages 300 bytes more. The caller zeroes the result. */
+/** HKDF-SHA-256 (RFC 5869) with noble's HMAC. Noble's own HKDF costs pages 300 bytes more. The caller zeroes the result. */
 export function hkdf(
   key: Uint8Array,
   info: Uint8Array,

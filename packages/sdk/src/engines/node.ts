@@ -1,14 +1,14 @@
-/** AES-256-GCM, HKDF and HMAC by node:crypto, several times as fast as JavaScript. Loaded only where it is used. */
+/** AES-256-GCM, HKDF and HMAC with node:crypto, several times as fast as JavaScript. Loaded only where it is used. */
 import type * as NodeCrypto from 'node:crypto'
 import type { EngineTools, SyncEngine } from './engine.js'
 
 const CIPHER = 'aes-256-gcm'
 const TAG_BYTES = 16
 const TAG_LENGTH = { authTagLength: TAG_BYTES }
-/** How many bytes are sealed at a time: each result is new memory, whose first use costs more than the cipher. */
+/** How many bytes are sealed at a time. Each result is new memory, whose first use costs more than the cipher. */
 const PIECE_BYTES = 65_536
 
-/** Makes the engine. Where node:crypto lacks some of its functions, it fails the known-answer test. */
+/** Makes the engine. If node:crypto lacks some of its functions, it fails the known-answer test. */
 export function createNodeEngine(
   crypto: typeof NodeCrypto,
   { assertLengths, assertNotZero, DecryptionError }: EngineTools,
@@ -55,7 +55,7 @@ export function createNodeEngine(
       try {
         decipher.final()
       } catch {
-        plaintext.fill(0) // it is not authentic
+        plaintext.fill(0) // the data is not authentic
         throw new DecryptionError()
       }
       return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)

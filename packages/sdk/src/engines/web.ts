@@ -1,4 +1,4 @@
-/** AES-256-GCM, HKDF and HMAC by WebCrypto, for browsers and workers. Its HMAC serves Node too. */
+/** AES-256-GCM, HKDF and HMAC with WebCrypto, for browsers and workers. Node also uses its HMAC. */
 import { assertLengths, assertNotZero, TAG_BYTES } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
@@ -9,10 +9,10 @@ const TAG_LENGTH = TAG_BYTES * 8
 
 type ImportedDek = { aes: Soon<CryptoKey>; hkdf: Soon<CryptoKey> }
 
-/** The imported keys, by their arrays, zero since then. Shared: another engine would see zeros as the DEK. */
+/** Imported keys by their arrays, which are then zeroed. One map for all engines: another engine would take the zeros for the DEK. */
 const imported = new WeakMap<Uint8Array, ImportedDek>()
 
-/** Undefined without WebCrypto, as on pages without TLS. Imports each DEK once, and zeroes the bytes. */
+/** Makes the engine; undefined without WebCrypto, as on pages without TLS. Imports each DEK once, and zeroes its bytes. */
 export function createWebEngine(): Engine | undefined {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (!subtle) return undefined
@@ -40,7 +40,7 @@ export function createWebEngine(): Engine | undefined {
     async seal(dek, iv, plaintext, aad) {
       assertLengths(dek, iv)
       const key = importOnce(dek).aes
-      const copy = new Uint8Array(plaintext) // the caller may change it before the key is imported; it may also be shared memory
+      const copy = new Uint8Array(plaintext) // the caller may change it before the key is imported, and it may be shared memory
       try {
         return new Uint8Array(await subtle.encrypt(createParams(iv, aad), await key, copy))
       } finally {
@@ -60,7 +60,7 @@ export function createWebEngine(): Engine | undefined {
       try {
         return new Uint8Array(await subtle.decrypt(createParams(iv, aad), key, copy))
       } catch {
-        throw new DecryptionError() // the platform distinguishes a short input from a wrong tag; callers must not learn it
+        throw new DecryptionError() // the platform distinguishes a short input from a wrong tag, which callers must not learn
       }
     },
   }
@@ -73,7 +73,7 @@ function createParams(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams
 
 export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
 
-/** Zeroes the key. @throws InvalidInputError where there is no WebCrypto */
+/** Makes an HMAC, and zeroes the key. @throws InvalidInputError where there is no WebCrypto */
 export function createHmac(key: Uint8Array): Hmac {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (subtle) return createHmacBy(subtle, key)

@@ -4,14 +4,14 @@ import { kindOf } from '../input.js'
 
 const ANY_ORIGIN = 'https://page.invalid'
 export const ENVIRONMENT_HINT = 'If it comes from the environment, set it where the program runs.'
-/** Hosts whose traffic never leaves this machine, as URLs spell them. */
+/** Hosts whose traffic stays on this machine, as URLs spell them. */
 const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
 const HINT = 'Pass an absolute URL, such as https://example.org/eaas.'
 const ABOUT = { option: 'baseUrl' }
 
-/** Reads an absolute base URL, adds a final slash. `allowInsecure` allows http to any host. @throws InvalidInputError */
+/** Reads an absolute base URL, and adds a final slash. `allowInsecure` allows http to any host. @throws InvalidInputError */
 function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
-  // No message repeats the value, which may hold a password.
+  // No message repeats the value, which may contain a password.
   if (typeof baseUrl !== 'string') {
     const hint = 'Pass the `href` of a URL object.'
     throw new InvalidInputError(`baseUrl must be text, got ${kindOf(baseUrl)}`, hint, ABOUT)
@@ -29,7 +29,7 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   return url
 }
 
-/** Without a URL, only the returned function throws: pages are built without the production environment. */
+/** If there is no URL, only the returned function throws: pages are built without the production environment. */
 export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   if (baseUrl !== undefined && baseUrl !== '') {
     const url = parseBaseUrl(baseUrl, allowInsecure)
@@ -40,7 +40,7 @@ export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false):
   }
 }
 
-/** As `readBaseUrl`; also a path of the page's own origin, which there is none of while a server renders it. */
+/** Like `readBaseUrl`, but also takes a path of the page's own origin, which does not exist while a server renders the page. */
 export function resolveBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   // Two slashes, or a slash and a backslash, would name another host.
   if (typeof baseUrl !== 'string' || !/^\/(?![/\\])/.test(baseUrl)) return readBaseUrl(baseUrl, allowInsecure)

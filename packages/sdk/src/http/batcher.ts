@@ -1,4 +1,7 @@
-/** Operations of one turn of the event loop (isolated requests: of one run of microtasks), as one `POST /v1/batch`. */
+/**
+ * Sends the operations of one turn of the event loop as one `POST /v1/batch`. Where requests are isolated, those of one
+ * run of microtasks.
+ */
 import type { OperationId, WrappedKey, WrapUse } from '@eaas/protocol'
 import { decodeBase64, isUnboundWrappedKey, isZero, MAX_BATCH_OPERATIONS } from '@eaas/protocol'
 import { AbortedError, DecryptionError, ProtocolError } from '../errors.js'
@@ -9,29 +12,29 @@ import { type Answer, type Call, type Http, type Outcome, toCall } from './calls
 import type { Observer } from './events.js'
 import type { settleRefused } from './failures.js'
 
-/** The most UTF-16 units of JSON in a batch: at most 768 KiB of UTF-8, below the 1 MiB that proxies allow. */
+/** The most JSON in a batch, in UTF-16 units: at most 768 KiB of UTF-8, below the 1 MiB that proxies allow. */
 const MAX_UNITS = 256 * 1_024
-/** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
+/** How many requests of one turn are open at once: as many as browsers allow for one origin. */
 const CONCURRENCY = 6
 
 export interface Batcher {
-  /** Wraps a DEK in base64; with a use, in format 2. @throws ProtocolError if the wrapped key opens without it */
+  /** Has a DEK, in base64, wrapped: in format 2 if it has a use. @throws ProtocolError if the wrapped key opens without it */
   wrap(dek: string, keyId: string, use?: WrapUse): Promise<WrappedKey>
-  /** Has a DEK unwrapped, for the use that it was wrapped for. The caller owns and zeroes the 32 bytes. */
+  /** Has a DEK unwrapped for the use it was wrapped for. The caller owns and zeroes the 32 bytes. */
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
-  /** Has a DEK wrapped again for the same use, under its key's current version, without receiving it; throws as `wrap`. */
+  /** Has a DEK rewrapped for the same use under its key's current version, without receiving it. Throws as `wrap` does. */
   rewrap(wrapped: WrappedFor, signal?: AbortSignal | undefined): Promise<WrappedKey>
-  /** Has the index secret of a name derived. The caller owns and zeroes the 32 bytes. */
+  /** Has a name's index secret derived. The caller owns and zeroes the 32 bytes. */
   indexSecret(name: string, keyId: string): Promise<Uint8Array>
-  /** Returns 64 lower-case hexadecimal digits. `values` are what it was made from, which no error may show. */
+  /** Returns 64 lower-case hexadecimal digits. `values` are those that `value` was made from: no error may show them. */
   hash(value: string, keyId: string, signal: AbortSignal | undefined, values?: readonly string[]): Promise<string>
-  /** Runs an operation of which the rest is elsewhere: a blind hash. */
+  /** Runs an operation that is completed elsewhere: a blind hash. */
   run: RunOperation
 }
 
 interface BatcherOptions {
   observer?: Observer | undefined
-  /** Loads what a batch needs that is refused. */
+  /** Loads what handles a refused batch. */
   loadFailures: () => Soon<{ settleRefused: typeof settleRefused }>
   auditContext?: AuditContext | undefined
 }
@@ -83,9 +86,9 @@ export interface Queued {
 
 interface OperationRequest<Id extends BatchedOperation> {
   op: Id
-  /** What a batch calls it, if not the same. */
+  /** Its name in a batch, if that differs. */
   name?: string
-  /** What it counts in a batch; its length by default. */
+  /** Its size in a batch; by default its length. */
   units?: number
   key_id: string
   body: object
@@ -101,7 +104,7 @@ function createQueue(
   { observer, loadFailures }: BatcherOptions,
 ): RunOperation {
   let queue = new Set<Queued>()
-  /** Reduced after a batch was refused as too large; 0 where the service has no batches. */
+  /** Reduced after a batch was refused as too large; 0 if the service has no batches. */
   let maxUnits = MAX_UNITS
 
   const flush = async () => {
@@ -124,7 +127,7 @@ function createQueue(
     sendNext()
   }
 
-  /** Sends one part. Settles each operation of it, or has it wait again. Never rejects. */
+  /** Sends one part. Settles each of its operations, or queues it again. Never rejects. */
   const send = async (part: readonly Queued[], waiting: Set<Queued>): Promise<void> => {
     const [first] = part
     const isAlone = part.length === 1 && first
@@ -132,7 +135,7 @@ function createQueue(
     const settle = (one: Queued, at: number) =>
       one.settle('error' in outcome || isAlone ? outcome : ((outcome.value as Outcome[])[at] as Outcome))
     if ('value' in outcome) return part.forEach(settle)
-    // Without an answer, nothing may be loaded that keeps callers waiting.
+    // Without an answer, nothing must be loaded, since callers would wait for it.
     const isFinal = isAlone ? waiting.size === 0 : Object(outcome.error).httpStatus === undefined
     if (isFinal) return part.forEach(settle)
     try {
@@ -154,7 +157,7 @@ function createQueue(
         const settle = (outcome: Outcome) => {
           ignoreSignal()
           if ('error' in outcome) return reject(outcome.error)
-          resolve(outcome.value as Answer<typeof op>) // send.ts parsed it by the schema of this operation
+          resolve(outcome.value as Answer<typeof op>) // send.ts parsed it with the schema of this operation
         }
         const queued: Queued = { call, operation, units: units ?? JSON.stringify(operation).length, settle }
         queue.add(queued)
@@ -172,7 +175,7 @@ function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
   })
 }
 
-/** Takes what one request holds, without what was aborted. An operation that is too long goes alone. */
+/** Takes what fits one request, without aborted operations. An operation that is too long is sent alone. */
 function takePart(waiting: Set<Queued>, maxUnits: number): Queued[] {
   const part: Queued[] = []
   let units = 0

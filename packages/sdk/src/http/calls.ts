@@ -1,4 +1,4 @@
-/** One call of the API as the rest of the SDK makes it: its API key, its deadline and its events. */
+/** One call of the API for the rest of the SDK: its API key, its deadline and its events. */
 import { fillPath, type OperationId, type OperationWithId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
 import { AbortedError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
@@ -10,21 +10,21 @@ import type { OpenTelemetry, TraceHeaders } from './open-telemetry.js'
 import { hintFor, nameOf, type SendOptions, send } from './send.js'
 
 /**
- * The API key, or a function that is called for it at each request. When the service refuses the key (401), the
- * function is called once more, with the refused key, and the call is repeated if it returns another one.
+ * The API key, or a function that is called for it at each request. If the service refuses the key (401), the function
+ * is called once more, with the refused key, and if it returns another one, the call is repeated.
  */
 export type ApiKey = string | ((refused?: string) => string | Promise<string>)
 
 export interface HttpOptions
   extends Pick<SendOptions, 'fetch' | 'retries' | 'loadSchemas' | 'loadFailures' | 'observer'> {
-  /** Returns the base URL, which ends with a slash. Without it, the environment names the service and the API key. */
+  /** Returns the base URL, which ends with a slash. If undefined, the environment gives the service and the API key. */
   findBase: (() => URL) | undefined
   allowInsecure: boolean
   apiKey: ApiKey | undefined
-  /** Whether the environment's API key serves without one, outside pages. */
+  /** Whether the environment's API key is used if none is given, outside pages. */
   fromEnv: boolean
   timeoutMs: number
-  /** Ends every call when it is aborted: the client was closed. */
+  /** Aborted once the client is closed, which ends every call. */
   closed: AbortSignal
   /** Loads what few clients need: the environment, and spans. */
   loadRare: () => Soon<typeof Environment & Pick<typeof Spans, 'withSpan'>>
@@ -34,7 +34,7 @@ export interface HttpOptions
 export type Service = { base: URL; given: ApiKey | undefined }
 
 export type Outcome = { value: unknown } | { error: unknown }
-/** What a call resolves to: for a batch the outcomes of its `parts`, in order; undefined without a body. */
+/** The result of a call: for a batch the outcomes of its `parts`, in order; undefined without a body. */
 export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
   ? Outcome[]
   : Id extends keyof wire.Answers
@@ -45,30 +45,30 @@ export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
 export interface Call<Id extends OperationId = OperationId> extends Omit<RouteRow, 'repeatable'> {
   operationId: Id
   repeatable: boolean
-  /** Relative to the base URL, without a leading slash, with the id in it. */
+  /** Relative to the base URL, without a leading slash, with the id filled in. */
   path: string
   query?: Readonly<Record<string, string | number | undefined>>
-  /** Sent as JSON; without it no body and no Content-Type are sent. */
+  /** Sent as JSON. Without it, neither a body nor a Content-Type is sent. */
   body?: object
   parts?: readonly Call[]
-  /** The id that the answer must be about: of a key, or of an API key; empty where there is none. */
+  /** The id of the key or API key that the answer must be about; empty if there is none. */
   about: string
-  /** Texts that must not come back in an error, whatever the other end puts in its answer. */
+  /** Texts that no error may contain, whatever the other end answers. */
   secrets?: readonly string[]
   signal?: AbortSignal | undefined
 }
 
 interface Sent extends Pick<Call, 'query' | 'body' | 'parts' | 'secrets' | 'signal'> {
-  /** The id of a key or of an API key: it stands for `:id` in the path, and the answer must be about it. */
+  /** The id of a key or API key: it replaces `:id` in the path, and the answer must be about it. */
   id?: string
   version?: number
 }
 
-/** An id where the path holds one, and a body exactly where the contract has one. */
+/** An id if the path has one, and a body exactly if the contract has one. */
 type Needed<Id extends OperationId> = (Id extends OperationWithId ? { id: string } : unknown) &
   (Id extends keyof wire.Bodies ? { body: object } : { body?: never })
 
-/** Makes the call of an operation. @throws Error where a fault of the SDK has left an id empty */
+/** Makes the call of an operation. @throws Error if a fault of the SDK left an id empty */
 export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Needed<Id>): Call<Id> {
   const { id = '', version, ...rest }: Sent = sent
   const row: RouteRow = ROUTES[operationId]
@@ -87,7 +87,7 @@ export function createHttp(options: HttpOptions): Http {
     return withSpan(openTelemetry, call, (trace) => once(call, trace))
   }
 
-  /** Returns where a call is sent, and with which API key; in pages and workers, the session's cookie may replace it. */
+  /** Finds where a call is sent, and the API key. In pages and workers, the session's cookie may replace the key. */
   async function findService(): Promise<Service> {
     const { findBase, apiKey, loadRare } = options
     if (findBase && (apiKey !== undefined || pageOrigin() !== undefined)) return { base: findBase(), given: apiKey }
@@ -99,13 +99,13 @@ export function createHttp(options: HttpOptions): Http {
     return withDeadline(call, options, async (signal) => {
       const apiKey = await readApiKey(given, options)
       const sendWith = (key: string | undefined) => {
-        signal.throwIfAborted() // the API key may have come late, and not every fetch checks its signal
+        signal.throwIfAborted() // getting the API key takes time, and not every fetch checks its signal
         return send(new URL(call.path, base), call, { ...options, apiKey: key, trace, signal })
       }
       try {
         return await sendWith(apiKey)
       } catch (error) {
-        // Nothing was done: repeating it does no harm, whatever the call is.
+        // The service did nothing, so any call may be repeated.
         if (typeof given !== 'function' || !isUnauthorized(error)) throw error
         const renewed = await readApiKey(given, options, apiKey)
         if (renewed === apiKey) throw error
@@ -122,7 +122,7 @@ async function readApiKey(
 ): Promise<string | undefined> {
   if (apiKey === undefined) return undefined
   const value: unknown = typeof apiKey === 'function' ? await apiKey(refused) : apiKey
-  // Checked here because fetch would repeat a bad header in its error.
+  // Checked here, because fetch would quote a bad header in its error.
   if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
   throw (await loadRare()).wrongApiKey(value)
 }
@@ -131,7 +131,7 @@ function isUnauthorized(error: unknown): boolean {
   return isEaasError(error) && error.code === 'E_API' && error.httpStatus === 401
 }
 
-/** Runs until done, or until deadline, signal or `close()` end it, even when fetch ignores its signal. */
+/** Runs until done, or until the deadline, the signal or `close()` ends it, even if fetch ignores its signal. */
 async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   assertNotAborted(call.signal)
   if (options.closed.aborted) throw new AbortedError()
@@ -145,7 +145,7 @@ async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: A
   }
   const ignoreSignal = onAbort(call.signal, () => controller.abort(new AbortedError(call.signal)))
   const endClosed = () => controller.abort(new AbortedError())
-  // Isolated requests must not touch each other's controllers: there, close() is noticed when the answer has come.
+  // Isolated requests must not touch each other's controllers, so there a call notices close() once it has its answer.
   const ignoreClose = requestsAreIsolated() ? () => undefined : onAbort(options.closed, endClosed)
   const timer = setTimeout(expire, options.timeoutMs)
   try {

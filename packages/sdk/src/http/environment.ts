@@ -1,4 +1,4 @@
-/** What the environment says of the service, for programs outside pages: its URL, and an API key. What is wrong with an API key. */
+/** Reads the service's URL and an API key from the environment, for programs outside pages. Says what is wrong with an API key. */
 import { InvalidInputError } from '../errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './base-url.js'
 import type { HttpOptions, Service } from './calls.js'
@@ -6,7 +6,7 @@ import type { HttpOptions, Service } from './calls.js'
 const UNSET_HINT =
   'Run `npx @eaas/server dev`, then the program with the file that it writes: `node --env-file=.env.local`. Or pass `baseUrl` and `apiKey`.'
 
-/** The service in EAAS_URL unless there is a `baseUrl`, and the key in EAAS_API_KEY. @throws InvalidInputError */
+/** Finds the service in EAAS_URL, unless there is a `baseUrl`, and the key in EAAS_API_KEY. @throws InvalidInputError */
 export function findInEnvironment({
   findBase,
   allowInsecure,
@@ -22,7 +22,7 @@ export function findInEnvironment({
   return { base, given: apiKeyFor(base) }
 }
 
-/** Looked up at each request: the code that fills the environment may run after the module that makes the client. */
+/** Read at each request: the environment may be filled after the module that makes the client has run. */
 function inEnvironment(name: string): string | false | undefined {
   const { env = {} } = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process ?? {}
   return Object.hasOwn(env, name) && env[name]
@@ -34,7 +34,7 @@ function fromEnvironment(name: string): string {
   throw new InvalidInputError(`${name} is not set in the environment`, UNSET_HINT)
 }
 
-/** The key in EAAS_API_KEY, if EAAS_URL names the same service as `baseUrl`, or none. @throws InvalidInputError */
+/** Returns EAAS_API_KEY if EAAS_URL names the same service as `baseUrl`, or none. @throws InvalidInputError */
 function apiKeyFor(base: URL): string {
   const key = inEnvironment('EAAS_API_KEY')
   const url = inEnvironment('EAAS_URL')
@@ -44,7 +44,7 @@ function apiKeyFor(base: URL): string {
   )
 }
 
-/** Compares URLs as they are requested: the case of the host, a default port and a final slash do not count. */
+/** Compares URLs as they are requested: the host's case, a default port and a final slash do not count. */
 function isSame(url: string, base: URL): boolean {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed && !parsed.pathname.endsWith('/')) parsed.pathname += '/'

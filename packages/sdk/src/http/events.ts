@@ -1,14 +1,14 @@
-/** What a client passes to `onEvent`: names, ids and times, never a value, a key or a secret; and what makes it. */
+/** What `onEvent` gets: names, ids and times, but never a value, key or secret. And what makes these events. */
 import type { OperationId } from '@eaas/protocol'
 import type { EaasErrorCode, isEaasError, ServiceProblem } from '../errors.js'
 import type { Call } from './calls.js'
 
-/** A call of the service, by its name in the API: `wrap`, `unwrap`, `rewrap`, `hash`, `createKey`, … */
+/** A call of the service, named as in the API: `wrap`, `unwrap`, `rewrap`, `hash`, `createKey`, … */
 interface Called {
   operation: OperationId
-  /** The `id` of the key that the call is about; undefined where it is about none. */
+  /** The `id` of the call's key; undefined if it is not about one. */
   keyId: string | undefined
-  /** Milliseconds, with fractions: of a call with its retries and batch; of a retry the failed attempt. */
+  /** Milliseconds, with fractions: of a call with its retries and batch, or of a retry's failed attempt. */
   durationMs: number
 }
 
@@ -29,7 +29,7 @@ export interface RefusalEvent extends Called {
 /** A call failed for another reason: network, deadline, an answer against the contract, an aborted signal. */
 export interface FailureEvent extends Called {
   type: 'failure'
-  /** The code of the SDK's error; undefined where the function passed as `apiKey` threw. */
+  /** The code of the SDK's error; undefined if the function passed as `apiKey` threw. */
   code: EaasErrorCode | undefined
 }
 
@@ -38,21 +38,21 @@ export interface RetryEvent extends Called {
   type: 'retry'
   /** Which attempt failed, from 1. */
   attempt: number
-  /** HTTP status of the answer; undefined where none came. */
+  /** HTTP status of the answer; undefined if there was none. */
   status: number | undefined
 }
 
-/** A DEK that the client held was used: one for each value or row encrypted, each DEK that a call decrypts with. */
+/** A DEK that the client already had was used: once for each value or row encrypted, and for each DEK of a decrypting call. */
 export interface HitEvent {
   type: 'hit'
   operation: 'wrap' | 'unwrap'
   keyId: string
 }
 
-/** Why an engine is not used: it is not there, or fails its known-answer test. */
+/** Why an engine is not used: it is missing, or failed its known-answer test. */
 export type EngineFault = 'missing' | 'failed'
 
-/** The client encrypts in JavaScript, several times slower: `auto` found no faster engine. Once a client. */
+/** The client encrypts in JavaScript, several times slower, because `auto` found no faster engine. Once per client. */
 export interface FallbackEvent {
   type: 'fallback'
   engine: 'noble'
@@ -63,19 +63,19 @@ export interface FallbackEvent {
   keyId?: undefined
 }
 
-/** Something that a client did, told apart by `type`. Later versions may add types and members. */
+/** What a client did, by `type`. Later versions may add types and members. */
 export type ClientEvent = CallEvent | RefusalEvent | FailureEvent | RetryEvent | HitEvent | FallbackEvent
 
-/** What passes events to `onEvent`. Its functions throw no error of `onEvent`. */
+/** Passes events to `onEvent`. Its functions never throw an error from `onEvent`. */
 export interface Observer {
   emit(event: ClientEvent): void
-  /** Runs a call and emits how it ended, in its caller's asynchronous context. */
+  /** Runs a call and emits how it ended, in the caller's asynchronous context. */
   observe<T>(call: Call, run: () => Promise<T>): Promise<T>
   /** Emits that an attempt failed, before the next one. */
   retried(call: Call, failed: Pick<RetryEvent, 'attempt' | 'status' | 'durationMs'>): void
 }
 
-/** Prints `onEvent`'s first error alone. `isError` is handed over: with an import, bundlers would cut more pieces. */
+/** Prints only the first error of `onEvent`. `isError` is a parameter, since an import would make bundlers cut more chunks. */
 export function createObserver(onEvent: (event: ClientEvent) => unknown, isError: typeof isEaasError): Observer {
   let isReported = false
   const pass = async (event: ClientEvent) => {
@@ -112,7 +112,7 @@ function subjectOf({ operationId, path, about }: Call) {
   return { operation: operationId, keyId: path.includes('api-keys') ? undefined : about || undefined }
 }
 
-/** What an event says about an error: never its message. */
+/** Describes an error for an event, without its message. */
 function describe(error: unknown, isError: typeof isEaasError): Ending {
   const known = isError(error) ? error : undefined
   const refusal = known?.code === 'E_DECRYPTION' ? known.cause : known // a refusal that means tampering

@@ -4,15 +4,15 @@ import { microtasks, requestsAreIsolated } from '../waiting.js'
 
 /** A key is renewed in the last tenth of its life, but at most this long before its end. */
 const MAX_MARGIN_MS = 30_000
-/** A key is used this long even if it seems expired, since the clock here may be wrong. */
+/** A key is used this long even if it seems expired: this machine's clock may be wrong. */
 const MIN_USE_MS = 10_000
 
-/** The fields of an answer of `POST /v1/api-keys` that the backend must pass on. */
+/** The fields of the answer to `POST /v1/api-keys` that the backend must pass on. */
 export interface ShortLivedApiKey {
   secret: string
   /** RFC 3339. */
   expires_at: string
-  /** RFC 3339. Makes the lifetime independent of the page's clock. */
+  /** RFC 3339. With it, the page's clock does not affect the lifetime. */
   created_at?: string | undefined
 }
 
@@ -23,7 +23,7 @@ export type ExpiringApiKey = (refused?: string) => Promise<string>
 /**
  * Makes an `apiKey` from a function that fetches short-lived keys from the application's own backend. Keeps a key in
  * memory until shortly before it expires, and renews it once if the service refuses it earlier. Concurrent calls share
- * a fetch, for 10 seconds at most. They throw what `fetchKey` throws, and the next call tries again.
+ * a fetch for up to 10 seconds. They throw what `fetchKey` throws, and the next call tries again.
  * @throws InvalidInputError at the call that needs the key, when `fetchKey` returns anything but a ShortLivedApiKey
  * @example
  * ```ts

@@ -1,4 +1,4 @@
-/** After a first attempt failed: tries again by ky, and makes the error. ky gets nothing that an error may not show. */
+/** After a failed first attempt: retries with ky, and makes the error. ky gets nothing that an error must not show. */
 import { PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { AnswerError, readProblem } from '@eaas/protocol/page-answers'
 import ky, { isHTTPError } from 'ky'
@@ -11,19 +11,19 @@ import type { Attempt, RawAnswer, Read, SendOptions } from './send.js'
 import { hintFor, isSuccess, nameOf, parseJson, readResults, readValue } from './send.js'
 
 const MAX_TEXT = 1_000
-/** So many letters and digits in a row may be a key of 32 bytes: in base64 it has 43, in hexadecimal digits 64. */
+/** This many letters and digits in a row may be a key of 32 bytes, which has 43 in base64 and 64 in hexadecimal digits. */
 const KEY_LIKE = /[\w+/-]{43,}/g
 const KEY_LIKE_MARGIN = 100
-/** The types of an answer that an error names; a service could write a secret into any other. */
+/** The media types that an error names. A service could write a secret into any other. */
 const SHOWN_TYPES = ['application/json', PROBLEM_CONTENT_TYPE, 'text/html', 'text/plain']
-/** Not 429: a quota, a budget or a broker's limit last longer, and the caller decides whether to wait. */
+/** Without 429: quotas, budgets and a broker's limits last longer, and the caller decides whether to wait. */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
 
 type Reading = { read: Read; secrets: Spellings }
 
-/** Returns the spellings of everything that no error may show. Called only for an error. */
+/** Returns the spellings of everything that no error may show. Only called for an error. */
 type Spellings = () => readonly string[]
 
 interface Failed {
@@ -35,7 +35,7 @@ interface Failed {
   sendOnce: () => Promise<RawAnswer>
 }
 
-/** Sends again where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
+/** Repeats the call where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
 export async function recover(failed: Failed): Promise<unknown> {
   const { url, call, read } = failed
   let hidden: readonly string[] | undefined
@@ -51,8 +51,9 @@ export async function recover(failed: Failed): Promise<unknown> {
 }
 
 /**
- * Repeats a repeatable call, after a random time up to 100 ms, doubling to 2 s, so that clients that failed together do
- * not retry together. Ignores Retry-After, which could delay for an hour. @throws what the last attempt threw
+ * Repeats a repeatable call after a random delay, at first up to 100 ms, then doubling up to 2 s, so that clients that
+ * failed together do not retry together. Ignores Retry-After, which could mean an hour. @throws what the last attempt
+ * threw
  */
 async function sendAgain({ url, call, options, first, sendOnce }: Failed): Promise<RawAnswer> {
   const { retries, signal, observer } = options
@@ -94,7 +95,7 @@ async function sendAgain({ url, call, options, first, sendOnce }: Failed): Promi
         methods: [call.method],
         delay: (attempt) => Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS),
         jitter: true,
-        // An error of the SDK means that another attempt would fail the same way.
+        // After an error of the SDK, another attempt would fail in the same way.
         shouldRetry: ({ error }) => !isEaasError(error),
       },
     })
@@ -105,12 +106,12 @@ async function sendAgain({ url, call, options, first, sendOnce }: Failed): Promi
   return answer
 }
 
-/** Tells whether a call that failed with this status may succeed if it is sent again, and does no harm. */
+/** Tells whether a call that failed with this status may succeed, and does no harm, if it is sent again. */
 export function mayPass(call: Call, status: number): boolean {
   return call.repeatable && RETRY_STATUSES.has(status)
 }
 
-/** Reads an answer that is none of the call, or of which a part is none. @throws the error that it means */
+/** Reads an answer that is not, or not completely, a success. @throws the error that it means */
 function readAnswer(call: Call, answer: RawAnswer, reading: Reading): unknown {
   const { status, contentType, mediaType, text } = answer
   const succeeded = isSuccess(call, answer)
@@ -164,20 +165,20 @@ function parse<T>(call: Call, read: () => T, status: number, { secrets }: Readin
     return read()
   } catch (error) {
     if (!(error instanceof AnswerError)) throw error
-    const what = clean(error.message, secrets) // it may hold a name that the other end chose
+    const what = clean(error.message, secrets) // it may contain a name that the other end chose
     throw new ProtocolError(`${nameOf(call)}: ${what}`, status)
   }
 }
 
-/** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
+/** Makes the other end's text fit for an error: without secrets and control characters, and not too long. */
 function clean(text: string, secrets: Spellings): string {
   const hidden = secrets()
   const [longest = ''] = hidden
-  // Made printable before secrets are hidden, since that may create the spelling of one, and again because slicing
-  // may cut a character in half. Any secret that begins within the first MAX_TEXT characters is whole in `start`.
+  // Made printable before secrets are hidden, since that may create a secret's spelling, and again afterwards, since
+  // slicing may halve a character. Any secret that begins within the first MAX_TEXT characters is whole in `start`.
   const start = toPrintable(text.slice(0, MAX_TEXT + Math.max(longest.length, KEY_LIKE_MARGIN)))
-  const shown = hide(start, hidden).replace(KEY_LIKE, '[removed]') // also the secrets of other calls
-  // Without what was removed, a secret that is cut at the end of `start` would move into what is kept.
+  const shown = hide(start, hidden).replace(KEY_LIKE, '[removed]') // also secrets of other calls
+  // If something was removed, a secret cut off at the end of `start` could move into the text that is kept.
   if (shown !== start && start.length < text.length) return '[removed]'
   return toPrintable(shown.slice(0, MAX_TEXT))
 }
@@ -189,7 +190,7 @@ function networkError(url: URL, call: Call, { error, secrets }: { error: unknown
   return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets()))
 }
 
-/** Settles or requeues the operations of a failed part. Returns the most units of the next; 0 without batches. */
+/** Settles or requeues the operations of a refused part. Returns the most units of the next part; 0 without batches. */
 export function settleRefused(
   part: readonly Queued[],
   waiting: Set<Queued>,
@@ -213,7 +214,7 @@ export function settleRefused(
   return maxUnits
 }
 
-/** What the service says of one value or version, and what it says of one key; all else holds for all keys. */
+/** Refusals about one value or version, and about one key. Any other refusal applies to all keys. */
 const OF_ONE = /^E_(?:VALIDATION|WRAPPED_KEY|VERSION_.*)$/
 const OF_ONE_KEY = /^E_(?:NOT_FOUND|STATE|KEY_DESTROYED|LIMIT|TAMPERED)$/
 
@@ -225,12 +226,12 @@ function holdsFor(error: unknown, { call, units }: Queued, other: Queued): boole
   return !OF_ONE.test(problem)
 }
 
-/** The service refuses with E_API, and a proxy with a page, which is E_PROTOCOL. */
+/** Returns a refusal's status: the service's (E_API), or that of a proxy's page (E_PROTOCOL). */
 function httpStatusOf(error: unknown): number | undefined {
   return isEaasError(error) && 'httpStatus' in error ? error.httpStatus : undefined
 }
 
-// A service older than batches. A proxy's page does not count, since other routes would not answer either.
+// A service without batches. A proxy's page does not count, since other routes would fail in the same way.
 function isNoSuchRoute(error: unknown): boolean {
   return isEaasError(error) && error.code === 'E_API' && [404, 405].includes(error.httpStatus)
 }

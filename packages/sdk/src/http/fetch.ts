@@ -1,10 +1,9 @@
-/** The part of `fetch` that the SDK uses, so that an application's own fits, and how a body is read. */
+/** The part of `fetch` that the SDK uses, so that an application can pass its own, and how a body is read. */
 
 /** All plain values. */
 export interface FetchInit {
   method: string
   headers: Record<string, string>
-  /** Left out where there is none. */
   body?: string
   signal: AbortSignal
   redirect: 'error' | 'manual'
@@ -29,13 +28,14 @@ export interface FetchResponse {
   readonly body: FetchBody | null
 }
 
-/** The global `fetch`, that of undici, or the application's own function. Receives the URL as text. */
+/** The global `fetch`, undici's, or the application's own function. Gets the URL as text. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
 export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
 
 /**
- * Keeps a byte order mark, and zeroes the bytes, which may hold a DEK. `onPiece` gets the length so far. @throws what
- * `refuse` makes of other text or more than `maxBytes`; what `onPiece` throws; the stream's error
+ * Reads a body as text with its byte order mark, and zeroes the bytes, which may contain a DEK. `onPiece` gets the
+ * length so far. @throws what `refuse` makes, for other bytes than UTF-8 or more than `maxBytes`; what `onPiece`
+ * throws; the stream's error
  */
 export async function readText(
   stream: Pick<FetchBody, 'getReader'> | null,
@@ -66,7 +66,7 @@ export async function readText(
     }
     return text + decode()
   } catch (error) {
-    reader?.cancel().catch(() => undefined) // the body is refused in any case, so a failed cancel is ignored
+    reader?.cancel().catch(() => undefined) // the body is refused anyway, so a failed cancel is ignored
     throw error
   }
 }

@@ -1,11 +1,11 @@
-/** Spans of OpenTelemetry, through the API that the application passes: no dependency of the package. */
+/** OpenTelemetry spans, through the API that the application passes, so that the package does not depend on it. */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import type { Call } from './calls.js'
 
 // biome-ignore lint/suspicious/noExplicitAny: contexts and spans are OpenTelemetry's own matter
 type Any = any
 
-/** The part of the module `@opentelemetry/api` that is used. */
+/** The part of `@opentelemetry/api` that is used. */
 export interface OpenTelemetry {
   trace: {
     getTracer(name: string): { startSpan(name: string, options: { kind: number }): Span }
@@ -26,13 +26,13 @@ const CLIENT = 2
 const ERROR = 2
 export type TraceHeaders = { traceparent?: string }
 
-/** Runs a call in its own span, with its trace header. No other header, such as baggage: it may hold anything. */
+/** Runs a call in its own span, with its trace header. No other header is sent: baggage, for example, may contain anything. */
 export async function withSpan<T>(
   { trace, context, propagation }: OpenTelemetry,
   { operationId }: Call,
   run: (headers: TraceHeaders) => Promise<T>,
 ): Promise<T> {
-  // Checked here, as a missing API key is: pages download the client first.
+  // Checked here, like a missing API key, to keep the client small, which pages download first.
   if (!trace?.getTracer) throw new InvalidInputError('openTelemetry must be the module @opentelemetry/api')
   const span = trace.getTracer('@eaas/sdk').startSpan(`eaas ${operationId}`, { kind: CLIENT })
   const within = trace.setSpan(context.active(), span)
@@ -42,7 +42,7 @@ export async function withSpan<T>(
   try {
     return await context.with(within, () => run(/^[0-9a-f-]+$/.test(traceparent) ? { traceparent } : {}))
   } catch (error) {
-    // Never the message: an error of the application's `apiKey` function may say anything.
+    // Without the message: an error of the application's `apiKey` function may contain anything.
     span.setStatus({ code: ERROR })
     if (isEaasError(error)) span.setAttribute('error.type', error.code === 'E_API' ? error.problem : error.code)
     throw error

@@ -1,14 +1,14 @@
-/** What the errors of a refused call say: what is shown of the refusal, what to do, and whether a refusal means tampering. */
+/** The errors of a refused call: what they show of the refusal, what to do, and which refusals mean tampering. */
 import { type OperationId, PERMISSIONS } from '@eaas/protocol'
 import { type ApiError, type ApiProblem, DecryptionError, type EaasError } from '../errors.js'
 import type { Call } from './calls.js'
 
-/** The calls that send or return keys or plaintexts, besides those that the client makes as part of others. */
+/** The calls that send or return keys or plaintexts, besides those that the client makes within others. */
 const WITH_SECRETS: readonly OperationId[] = ['encrypt', 'decrypt', 'exportKey']
 const MISSING = 'missing permission: '
 type Texts = Pick<ApiProblem, 'title' | 'detail' | 'problem'>
 
-/** What an error may show of a refusal: none of the service's sentences where secrets are sent or returned. */
+/** Returns what an error shows of a refusal: no sentence of the service where secrets are sent or returned. */
 export function shownOf({ operationId, sdk }: Call, { title, detail, problem }: Texts): Texts {
   const code = /^E_[A-Z_]{1,40}$/.test(problem) ? problem : 'E_UNKNOWN'
   if (sdk !== true && !WITH_SECRETS.includes(operationId)) return { title, detail, problem: code }
@@ -39,7 +39,7 @@ const HINTS: Readonly<Partial<Record<string, string>>> = {
   429: 'Wait for the next month, or have the quota raised.',
 }
 
-/** What to do when the service or a broker refuses a call; by the problem's code where the status is vague. */
+/** What to do when the service or a broker refuses a call: by problem code where the status is too vague. */
 export function apiHint(refused: Pick<ApiProblem, 'httpStatus' | 'problem' | 'retryAfterSeconds'>): string {
   const { httpStatus, problem, retryAfterSeconds } = refused
   if (problem === 'E_BUDGET' && retryAfterSeconds)
@@ -52,7 +52,7 @@ export function apiHint(refused: Pick<ApiProblem, 'httpStatus' | 'problem' | 're
 
 const OPENING: readonly OperationId[] = ['unwrap', 'rewrap', 'decrypt']
 
-/** A DecryptionError for a refusal of an envelope that is not authentic, and any other error unchanged. */
+/** Makes a DecryptionError of a refusal that means that an envelope is not authentic. Other errors stay. */
 export function asTampering(operation: OperationId, error: ApiError): EaasError {
   if (!OPENING.includes(operation)) return error
   if (error.problem === 'E_WRAPPED_KEY' || error.problem === 'E_DECRYPTION_FAILED')

@@ -1,18 +1,18 @@
-/** Keeps secrets out of errors: removes them from text of the other end, and from what a fetch threw. */
+/** Keeps secrets out of errors: removes them from the other end's text, and from what a fetch threw. */
 import { isWellFormed } from '@eaas/protocol'
 import { isObject, kindOf } from '../input.js'
 
-/** Shorter secrets are removed only where they stand alone: removing them inside words would damage any sentence. */
+/** Shorter secrets are removed only as whole words: removing them inside words would damage any sentence. */
 const MIN_SECRET = 4
 const MAX_DEPTH = 5
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 
-/** Spells secrets as text may repeat them; the longest first, since one may begin another. */
+/** Lists the spellings in which text may repeat secrets, longest first, since one may begin another. */
 export function spellingsOf(secrets: readonly string[]): readonly string[] {
   return secrets.flatMap(spell).sort((a, b) => b.length - a.length)
 }
 
-/** Removes secrets from a text. `hidden` are their spellings. */
+/** Removes secrets from a text; `hidden` are their spellings. */
 export function hide(text: string, hidden: readonly string[]): string {
   return hidden.reduce(
     (shown, secret) =>
@@ -24,7 +24,7 @@ export function hide(text: string, hidden: readonly string[]): string {
   )
 }
 
-/** Replaces each control character, and each half of a character, in a text by a blank. */
+/** Replaces each control character, and each half of a character, by a blank. */
 export function toPrintable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cs}]/gu, ' ')
 }
@@ -35,7 +35,7 @@ function spell(secret: string): string[] {
   return [...spellings].filter((spelling) => spelling.trim() !== '')
 }
 
-/** What a fetch threw; a copy without secrets if a text, member, getter or method of its class may hold one. */
+/** Returns what a fetch threw, or a copy without secrets if a text, member, getter or method of its class may hold one. */
 export function causeOf(thrown: unknown, hidden: readonly string[]): unknown {
   try {
     return isHarmless(thrown, hidden, 0) ? thrown : copyOf(thrown, hidden, 0)
@@ -53,7 +53,7 @@ function isHarmless(value: unknown, hidden: readonly string[], depth: number): b
   return members.every((member) => isHarmless(member, hidden, depth + 1))
 }
 
-/** Reads what an error inherits, getters and methods included, except from Object.prototype, which has no prototype. */
+/** Lists what an error inherits, including getters and methods, except from Object.prototype, which has no prototype. */
 function inheritedBy(error: Error): unknown[] {
   const values: unknown[] = []
   let owner = Object.getPrototypeOf(error)

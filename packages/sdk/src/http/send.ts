@@ -1,4 +1,4 @@
-/** Sends one call, and checks the answer. `calls.ts` sets the deadline, which includes getting the API key. */
+/** Sends one call and checks the answer. `calls.ts` sets the deadline, which includes getting the API key. */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { AnswerError, isPageCall, readBatchResults, readPageAnswer } from '@eaas/protocol/page-answers'
 import { isEaasError, NetworkError, ProtocolError } from '../errors.js'
@@ -9,37 +9,37 @@ import type { recover } from './failures.js'
 import { type Fetch, type FetchInit, type FetchResponse, readText } from './fetch.js'
 import type { TraceHeaders } from './open-telemetry.js'
 
-/** The longest answer that is read, decompressed. */
+/** The longest answer that is read, after decompression. */
 const MAX_ANSWER_BYTES = 1024 * 1024
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
-/** Reads all answers by their schemas. Loaded for the calls that a page that seals and opens does not make, since they need zod. */
+/** Reads all answers with their schemas. Loaded only for calls that pages which seal and open do not make: schemas need zod. */
 export type Schemas = { readAnyAnswer: Read }
 
-/** Reads the answer of a call; undefined where the call has none. @throws AnswerError */
+/** Reads a call's answer; undefined if the call has none. @throws AnswerError */
 export type Read = (id: OperationId, json: unknown) => { value: unknown } | undefined
 
-/** Returns what reads the answer of a call and of its parts. Loaded before anything is sent, so that what was done can be read. */
+/** Returns the reader for the answers of a call and its parts. Loaded before anything is sent: the answer must be readable. */
 async function readerFor(
   { operationId, parts = [] }: Call,
   { loadSchemas, loadFailures }: Pick<SendOptions, 'loadSchemas' | 'loadFailures'>,
 ): Promise<Read> {
   const ids = parts.length > 0 ? parts.map((part) => part.operationId) : [operationId]
   if (ids.every(isPageCall)) return (id, json) => (isPageCall(id) ? { value: readPageAnswer(id, json) } : undefined)
-  await loadFailures() // such a call may not be repeated if its failure cannot be read
+  await loadFailures() // the failure of a call that may not be repeated must be readable
   return (await loadSchemas()).readAnyAnswer
 }
 
 export interface SendOptions {
   /** Undefined where a session authenticates the caller: the call is then sent with the page's cookies. */
   apiKey: string | undefined
-  /** With which the service continues the caller's trace. */
+  /** Headers with which the service continues the caller's trace. */
   trace?: TraceHeaders
   fetch: Fetch | undefined
   loadSchemas: () => Soon<Schemas>
-  /** Loads what a call needs that fails. */
+  /** Loads what handles a failed call. */
   loadFailures: () => Soon<{ recover: typeof recover }>
   retries: number
-  /** Ends all attempts. Its reason is the error that the caller gets. */
+  /** Ends all attempts. The caller gets its reason as the error. */
   signal: AbortSignal
   observer?: Observer | undefined
 }
@@ -55,7 +55,7 @@ export interface RawAnswer {
 
 export type Attempt = { answer?: RawAnswer; error?: unknown; durationMs: number }
 
-/** Sends a call, again where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
+/** Sends a call, repeatedly where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
 export async function send<Id extends OperationId>(
   url: URL,
   call: Call<Id>,
@@ -87,7 +87,7 @@ export async function send<Id extends OperationId>(
   return failures.recover({ url, call, options, read, first, sendOnce }) as Promise<Answer<Id>>
 }
 
-/** Plain options, which the fetch of another library takes too. */
+/** Returns plain options, which other libraries' fetch also takes. */
 function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOptions): FetchInit {
   takesCache ??= isCacheTaken()
   return {
@@ -99,7 +99,7 @@ function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOpti
       ...trace,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // Never followed, since that would send the body, with its DEK, to another server.
+    // A redirect is never followed: it would send the body, with its DEK, to another server.
     redirect: 'manual',
     ...(takesCache ? { cache: 'no-store' } : {}),
     credentials: apiKey === undefined ? 'include' : 'omit', // for a broker of another origin, which names the page's
@@ -110,7 +110,7 @@ function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOpti
 
 let takesCache: boolean | undefined
 
-/** Whether the platform takes `cache`: workerd before its compatibility date 2024-11-11 throws. */
+/** Whether the platform takes `cache`: workerd throws before its compatibility date 2024-11-11. */
 function isCacheTaken(): boolean {
   try {
     return new Request('https://eaas.invalid', { cache: 'no-store' }).method === 'GET'
@@ -131,7 +131,7 @@ export function hintFor(call: Call): string {
 
 async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> {
   if (response.redirected || response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
-    response.body?.cancel().catch(() => undefined) // the answer is refused already, so an error here changes nothing
+    response.body?.cancel().catch(() => undefined) // the answer is already refused, so an error here changes nothing
     throw new ProtocolError(`${nameOf(call)}: a redirect, which is never followed`, response.status)
   }
   const requestId = response.headers.get('x-request-id') ?? ''
@@ -147,7 +147,7 @@ async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> 
   }
 }
 
-/** Tells whether it should be the answer of the call; a response with `alsoStatus` has an answer or a problem. */
+/** Tells whether it should be the call's answer. A response with `alsoStatus` has an answer or a problem. */
 export function isSuccess(call: Call, { status, mediaType }: RawAnswer): boolean {
   return isGood(status) || (status === call.alsoStatus && mediaType !== PROBLEM_CONTENT_TYPE)
 }
@@ -188,19 +188,19 @@ export function parseJson({ text }: RawAnswer): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // The parser's message quotes the text, which may hold a DEK.
+    // Without the parser's message, which quotes the text and may contain a DEK.
     throw new AnswerError('the answer is not JSON')
   }
 }
 
-/** Reads an answer; refuses one that is about another id or name than the call. @throws AnswerError */
+/** Reads an answer. Refuses one about another id or name than the call's. @throws AnswerError */
 export function readValue(call: Call, json: unknown, read: Read): unknown {
   const parsed = violating(() => read(call.operationId, json))
   if (!parsed) throw new AnswerError('expected 204 and no body')
   const { about, body = {} } = call
   const answer = parsed.value as { id?: unknown; key_id?: unknown; name?: unknown }
   const sent = body as { name?: unknown }
-  // Each answer about an id has one of them or both; one with a name repeats the one that was sent, if any.
+  // Each answer about an id has `id`, `key_id` or both. An answer with a name repeats the name that was sent, if any.
   const { id = about, key_id = about, name = sent.name } = answer
   if ((about === '' || (id === about && key_id === about)) && name === (sent.name ?? name)) return parsed.value
   throw new AnswerError('the answer is about another id or name')

@@ -1,4 +1,4 @@
-/** The form in which each value of a row is stored, found without opening it, and the counts of a table. */
+/** The form in which each value of a row is stored, found without opening it, and the counts for a table. */
 import { wrappingVersion } from '@eaas/protocol'
 import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
@@ -11,10 +11,10 @@ import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { spellingsOf } from '../records/spellings.js'
 
-/** How many values of a field are in each form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`. */
+/** How many values of a field have each form. Those of `oldVersion` and `formerKey` also count as `v1` or `v2`. */
 export interface FieldCounts {
   empty: number
-  /** No envelope: plaintext, or what another library encrypted. */
+  /** Not an envelope: plaintext, or what another library encrypted. */
   plaintext: number
   /** Envelopes of format v1, bound to nothing, and bundles of server mode. */
   v1: number
@@ -22,23 +22,23 @@ export interface FieldCounts {
   /** Wrapped under an old version of their key: `rewrap` renews them. */
   oldVersion: number
   formerKey: number
-  /** Damaged, or of a key that is not the model's; or no object where the path of a field leads into one. */
+  /** Damaged, or under a key that is not the model's; or the field's path leads into something that is not an object. */
   unreadable: number
 }
 
 export interface IndexCounts {
   empty: number
   present: number
-  /** Null, although the fields have values: a search does not find the row. */
+  /** Null although the fields have values, so that searches do not find the row. */
   missing: number
   other: number
-  /** Differs from the index that the fields give now; counted only where rows are opened. */
+  /** Differs from the index that the fields have now; counted only if rows are opened. */
   wrong: number
 }
 
 export interface TableCounts {
   rows: number
-  /** The rows that still need some kind of work: a value or an index is not as the model stores it now. */
+  /** Rows that still need some work: a value or an index is not as the model stores it now. */
   left: number
   fields: Record<string, FieldCounts>
   indexes: Record<string, IndexCounts>
@@ -47,7 +47,7 @@ export interface TableCounts {
 type Found = { form: 'empty' | 'plaintext' | 'v1' | 'v2' | 'unreadable'; isOld: boolean; isFormer: boolean }
 
 export interface RowForms {
-  /** The row's seal, which is all that a row without values has; undefined if the model does not seal whole rows. */
+  /** The row's seal, the only envelope of a row without values; undefined if the model does not seal whole rows. */
   seal: Found | undefined
   fields: ReadonlyMap<string, Found>
   indexes: ReadonlyMap<string, Exclude<keyof IndexCounts, 'wrong'>>
@@ -107,7 +107,7 @@ export function isOldVersion({ fields, seal }: RowForms): boolean {
   return seal?.isOld || [...fields.values()].some(({ isOld }) => isOld)
 }
 
-/** Tells whether the row may hold something that cannot be read, such as a wrapped key of an old version. */
+/** Tells whether the row may contain something unreadable, such as a wrapped key of an old version. */
 export function isUnreadable({ fields, seal }: RowForms): boolean {
   if (seal && seal.form !== 'empty' && seal.form !== 'v2') return true // a seal has no other form
   return [...fields.values()].some(({ form }) => form === 'unreadable')
@@ -125,7 +125,7 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
     const { commitment, key_id } = parts
     if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
     const isOld = wrappingVersion(parts) < (versions.get(key_id) ?? 0)
-    // A value that lacks the client's secret is sealed again, like one under a former key.
+    // A value without the client's secret is sealed again, like one under a former key.
     const lacksSecret = definition.hasSecret && commitment !== undefined && !parts.needsSecret
     return found(commitment ? 'v2' : 'v1', isOld, lacksSecret || key_id !== definition.keyOf({}, 0))
   } catch (error) {
@@ -152,7 +152,7 @@ const LIBRARIES = {
   },
 } as const satisfies Record<string, Library>
 
-/** A value as its library writes it, without encodings around it; undefined if it does not begin so. */
+/** Returns a value as its library writes it, without encodings around it; undefined if it does not begin so. */
 export function spelledAs(library: keyof typeof LIBRARIES, stored: unknown): string | undefined {
   return spellingsOf(stored).findLast((text) => LIBRARIES[library].beginning.test(text))
 }

@@ -1,4 +1,4 @@
-/** What each kind of work makes of rows that were read: the columns to write, nothing to do, or an error. */
+/** What each kind of work makes of rows that were read: columns to write, nothing, or an error. */
 import { ContentError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { type Definition, ROW_SEAL } from '../models/definition.js'
@@ -15,8 +15,8 @@ import type { RowForms, TableCounts } from './forms.js'
 import { findLibrary, isOldVersion, isUnreadable, isUnsealed, lacksIndex } from './forms.js'
 
 /**
- * Turns content that is no envelope into the plaintext of its field. `row` has the model's columns as they were read:
- * compare with them what the other library bound the value to. Hides what it throws, except an error of the SDK.
+ * Turns content that is not an envelope into its field's plaintext. `row` has the model's columns as they were read:
+ * compare them with what the other library bound the value to. What it throws is hidden, except an error of the SDK.
  */
 export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
 
@@ -35,13 +35,13 @@ export type FoundRow = { row: Row; forms: RowForms }
 export type Outcome =
   | { status: 'changed'; to: Row }
   | { status: 'current' }
-  /** `to` has the indexes that do not depend on the value that failed, if they differ. */
+  /** `to` has changed indexes that do not depend on the failed value. */
   | { status: 'failed'; error: EaasError; to?: Row }
 
-/** Returns an outcome for each row, in their order. With `dry` nothing is sealed, and `to` may be empty. */
+/** Returns an outcome for each row, in order. If `dry`, nothing is sealed, and `to` may be empty. */
 export type Work = (shop: Workshop, found: readonly FoundRow[], dry: boolean) => Promise<Outcome[]>
 const CURRENT: Outcome = { status: 'current' }
-/** Errors about one row. Any other error would repeat for all other rows, so it ends the run. */
+/** Errors about one row. Any other error would recur for all rows, so it ends the run. */
 const ROW_ERRORS: readonly string[] = ['E_INVALID_INPUT', 'E_DECRYPTION', 'E_CONTENT'] satisfies EaasError['code'][]
 
 export const WORKS = {
@@ -54,7 +54,7 @@ export const WORKS = {
   open: openAll,
 } as const satisfies Record<string, Work>
 
-/** Opens the sealed rows, and counts those that do not open and indexes that do not match. Changes nothing. */
+/** Opens the sealed rows. Counts those that do not open, and indexes that do not match. Changes nothing. */
 async function compareIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, counts } = shop
   const isOpenable = ({ forms }: FoundRow) => !isUnsealed(definition, forms) || isUnreadable(forms)
@@ -76,7 +76,7 @@ async function compareIndexes(shop: Workshop, found: readonly FoundRow[]): Promi
   return found.map((one) => outcomes.get(one) ?? CURRENT)
 }
 
-/** Seals rows with a value not sealed as the model seals it, and writes indexes of rows that lack only those. */
+/** Seals rows with a value that is not sealed in the model's way, and adds indexes to rows that only lack those. */
 async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition } = shop
   const toSeal = found.filter(({ forms }) => isUnsealed(definition, forms))
@@ -95,7 +95,7 @@ async function sealAgain(shop: Workshop, found: readonly FoundRow[], own: { ownD
   const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ...own })
   for (const [at, row] of sealed.entries()) {
     const one = opened[at]?.one
-    // A closed key ends the run if it seals, since the whole page failed. If it only opens, see `openEach`.
+    // A closed key ends the run if it was to seal, since the whole page failed. If it was to open, see `openEach`.
     if (isEaasError(row) && row.code === 'E_API') throw row
     if (isEaasError(row)) put(outcomes, one, failRowOrThrow(row))
     else if (one) outcomes.set(one, write(changedColumns(definition, one.row, row)))
@@ -103,7 +103,7 @@ async function sealAgain(shop: Workshop, found: readonly FoundRow[], own: { ownD
   return inOrder(found, outcomes)
 }
 
-/** Opens rows and reads them as for sealing, for a dry run: what would fail fails, and nothing is sealed. */
+/** For a dry run: opens rows and reads them as for sealing, so that the same rows fail, but seals nothing. */
 async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { outcomes, opened } = await openEach(shop, found)
   for (const { one, row } of readOpened(shop.definition, opened)) {
@@ -114,7 +114,7 @@ async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<O
   return inOrder(found, outcomes)
 }
 
-/** Puts the plaintext in place of sealed values. Indexes stay: the application searches by them to the end. */
+/** Replaces sealed values by plaintext. Indexes stay, since the application searches by them to the end. */
 async function openAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition } = shop
   const { outcomes, opened } = await openEach(
@@ -138,7 +138,7 @@ function isSealed({ rowSeal }: Definition, { row, forms }: FoundRow): boolean {
   return [...forms.fields.values()].some(({ form }) => form !== 'empty' && form !== 'plaintext')
 }
 
-/** Fails a row whose values look encrypted after they were opened: the next run would take them for sealed ones. */
+/** Fails a row whose opened values look encrypted: the next run would take them for sealed ones. */
 function refuseSealed({ fields }: Definition, plain: Row): Outcome | undefined {
   for (const { name, path } of fields) {
     const value = getAt(plain, path)
@@ -151,7 +151,7 @@ function refuseSealed({ fields }: Definition, plain: Row): Outcome | undefined {
   return undefined
 }
 
-/** Computes indexes again. A row seal covers them, so such a row is sealed again. Plaintext rows stay so. */
+/** Computes indexes again. A row seal covers them, so such a row is sealed again. Plaintext rows stay plaintext. */
 async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const outcomes = await writeIndexes(shop, found)
   if (!shop.definition.rowSeal) return indexOthers(shop, found, outcomes)
@@ -161,7 +161,7 @@ async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean
   return found.map((one, at) => again[changed.indexOf(one)] ?? outcomes[at] ?? CURRENT)
 }
 
-/** Adds to the outcomes of rows that failed because of one column the indexes of the others, by which searches find them. */
+/** For rows that failed because of one column, adds the indexes of the others to their outcomes, so that searches find them. */
 async function indexOthers(shop: Workshop, found: readonly FoundRow[], outcomes: Outcome[]): Promise<Outcome[]> {
   const all = [...outcomes]
   const headOf = (name: string | undefined) => shop.definition.fields.find((one) => one.name === name)?.path[0]
@@ -186,7 +186,7 @@ async function indexOthers(shop: Workshop, found: readonly FoundRow[], outcomes:
   return all
 }
 
-/** Computes the indexes of rows again, and writes those that differ. Seals no value. */
+/** Computes the indexes of rows again, and writes those that differ. Seals nothing. */
 async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
   const { outcomes, opened } = await openEach(shop, found)
@@ -205,7 +205,7 @@ async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise
   return inOrder(found, outcomes)
 }
 
-/** Renews old wrapped keys. A row that cannot be read fails: as `current`, its version could be destroyed. */
+/** Renews old wrapped keys. An unreadable row fails: if it counted as `current`, its version might be destroyed. */
 async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
   const accepting = { ...definition, acceptUnbound: definition.envelope === 2 }
@@ -229,7 +229,7 @@ async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolea
   return found.map((one) => outcomes.get(one) ?? CURRENT)
 }
 
-/** Reads the envelopes of a row as `rewrapRows` does, without the service: fails the same rows. */
+/** Reads a row's envelopes as `rewrapRows` does, without the service, so that the same rows fail. */
 function tryReading(definition: Definition, { row }: FoundRow): Outcome {
   const read = attempt(() => readJobs(definition, copyStored(definition, row, 0), 0))
   return isEaasError(read) ? failRowOrThrow(read) : { status: 'changed', to: {} }
@@ -237,18 +237,18 @@ function tryReading(definition: Definition, { row }: FoundRow): Outcome {
 
 type OpenedRow = { one: FoundRow; plain: Row }
 
-/** Reads opened rows as the model reads rows to seal, with an error in place of each row that it refuses. */
+/** Reads opened rows as the model reads rows to seal. Each row that it refuses becomes an error. */
 function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
   const plain = opened.map(({ plain }) => plain)
   const read = readEach({ readRow }, definition, plain, [...opened.keys()])
   return read.flatMap((row, at) => opened.slice(at, at + 1).map(({ one }) => ({ one, row })))
 }
 
-/** Opens rows, after the readers have read values that are not envelopes. Rows that fail have an outcome then. */
+/** Opens rows, after the readers have read values that are not envelopes. Failed rows then have an outcome. */
 async function openEach(shop: Workshop, found: readonly FoundRow[]) {
   const outcomes = new Map<FoundRow, Outcome>()
   const readable: { one: FoundRow; row: Row }[] = []
-  // All at once, so that a reader that calls a service can send them together.
+  // All together, so that a reader that calls a service can batch them.
   const read = await Promise.all(found.map((one) => readForeign(shop, one)))
   for (const [at, one] of found.entries()) {
     const row = read[at] ?? one.row
@@ -268,7 +268,7 @@ async function openEach(shop: Workshop, found: readonly FoundRow[]) {
   return { outcomes, opened }
 }
 
-/** Replaces values by what their readers return. Returns an error where the model does not accept one. */
+/** Replaces values by what their readers return. Returns an error if the model does not accept one. */
 async function readForeign({ definition, read }: Workshop, { row, forms }: FoundRow): Promise<Row | EaasError> {
   const values: [Path, unknown][] = []
   for (const field of definition.fields) {
@@ -306,7 +306,7 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
   return values.length === 0 ? row : withValues(row, values)
 }
 
-/** Returns an error, or undefined where the reader refuses. @throws an SDK error that is not about this value */
+/** Returns an error, or undefined if the reader refuses. @throws an SDK error that is not about this value */
 async function readOne(read: () => unknown, place: RecordPlace): Promise<unknown> {
   try {
     return await read()
@@ -317,10 +317,10 @@ async function readOne(read: () => unknown, place: RecordPlace): Promise<unknown
   }
 }
 
-/** Of a key, or of a version of it, that does not open, now or ever: that concerns only the rows under it. */
+/** Codes for a key, or a version of it, that does not open, now or ever. They affect only its own rows. */
 const CLOSED: readonly string[] = ['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD']
 
-/** The outcome of a failed row. @throws the error, which ends the run, if it would affect rows of other keys */
+/** Returns a failed row's outcome. @throws the error, which ends the run, if it would affect rows of other keys */
 function failRowOrThrow(error: EaasError): Outcome {
   const isClosedKey = error.code === 'E_API' && CLOSED.includes(error.problem)
   if (ROW_ERRORS.includes(error.code) || isClosedKey) return { status: 'failed', error }
@@ -354,7 +354,7 @@ function put(outcomes: Map<FoundRow, Outcome>, one: FoundRow | undefined, outcom
 function inOrder(found: readonly FoundRow[], outcomes: ReadonlyMap<FoundRow, Outcome>): Outcome[] {
   return found.map((one) => {
     const outcome = outcomes.get(one)
-    if (!outcome) throw new Error('a row has no outcome') // it must never count as done
+    if (!outcome) throw new Error('a row has no outcome') // the row must never count as done
     return outcome
   })
 }

@@ -1,4 +1,4 @@
-/** What a model binds its values to (bindings.md): the AAD of each field, whose columns name a row in errors. */
+/** What a model binds its values to (bindings.md): the AAD of each field. Its columns also name a row in errors. */
 import { type Context, concatBytes, contextAad, encodeContext } from '@eaas/protocol'
 import { isEaasError, nameRecord } from '../errors.js'
 import type { Row } from '../input.js'
@@ -7,12 +7,12 @@ import { getAt } from '../records/paths.js'
 import { readBound, type Uses, usesOfModel } from '../uses.js'
 import type { Definition, Rare } from './definition.js'
 
-/** It has one for each key and field, and may have a key for each row. */
+/** One for each key and field, and a model may have a key for each row. */
 const MAX_HEADS = 2_000
-/** The AAD of a field without the pairs of the row, by key and field: the same for all rows. */
+/** The AAD of a field without the row's pairs, by key and field: the same for all rows. */
 const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
 
-/** Encodes the pairs that a row's values are bound to; undefined for format v1. @throws InvalidInputError */
+/** Encodes the row's pairs that its values are bound to; undefined for format v1. @throws InvalidInputError */
 export function bindRow(definition: Definition, row: Row, index: number): Uint8Array | undefined {
   if (definition.envelope === 1) return undefined
   const pairs = pairsOf(definition, row, index)
@@ -25,7 +25,7 @@ function pairsOf({ bind }: Definition, row: Row, index: number): Context {
   )
 }
 
-/** Returns what the DEK of a row is wrapped for (bindings.md 5); undefined in a model of format v1. */
+/** Returns what a row's DEK is wrapped for (bindings.md 5); undefined in a model of format v1. */
 export function findUses(definition: Definition, row: Row, index: number): Uses | undefined {
   const { name, dek, envelope } = definition
   return envelope === 1 ? undefined : usesOfModel(name, () => pairsOf(definition, row, index), dek === 'record')
@@ -39,7 +39,7 @@ export function bindField(definition: Definition, keyId: string, field: string, 
   const name = `${keyId}/${field}`
   let head = known.get(name)
   if (!head) {
-    // `field` and `model` come before every `row.…`, so the pairs can be encoded apart.
+    // `field` and `model` come before every `row.…`, so the pairs can be encoded separately.
     head = readingContext(() => contextAad(keyId, { model: definition.name, field }))
     if (known.size >= MAX_HEADS) known.clear()
     known.set(name, head)
@@ -49,7 +49,7 @@ export function bindField(definition: Definition, keyId: string, field: string, 
 
 const MAX_SHOWN = 64
 
-/** Names the model of an error about a value, and the row where it is given. Returns the same error. */
+/** Adds to an error about a value the model's name, and the row if given. Returns the same error. */
 export function named<E>(error: E, definition: Definition, row?: Row): E {
   return isEaasError(error)
     ? nameRecord(error, { model: definition.name, row: row && tellRow(definition, row) })
@@ -64,7 +64,7 @@ export function naming<T>(definition: Definition, row: Row | undefined, run: () 
   }
 }
 
-/** What identifies a row: the columns of `bind`, or `id`. Undefined if the row has none of them. */
+/** Returns what identifies a row: the columns of `bind`, or `id`; undefined if it has none of them. */
 function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string, string>> | undefined {
   const columns = bind.length > 0 ? bind : names.has('id') ? [] : [{ name: 'id', path: ['id'] }]
   const told = columns.flatMap(({ name, path }) => {
@@ -76,7 +76,7 @@ function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string,
   return told.length > 0 ? (Object.fromEntries(told) as Record<string, string>) : undefined
 }
 
-/** The code that loads it knows which rows need it. */
+/** Returns the code for rare rows, which was loaded before any row that needs it. */
 export function rareOf({ late }: Definition): Rare {
   return late.rare as Rare
 }

@@ -1,4 +1,4 @@
-/** The bytes that are sealed for the value of a field (codecs.md): those that `fields.ts` makes of each kind, padded. */
+/** The bytes that are sealed for a field's value (codecs.md): `fields.ts` makes them for each kind; here they are padded. */
 import type { RecordPlace } from '../errors.js'
 import { PADDING } from './definition.js'
 import type { FieldCode, WriteJson } from './fields.js'

@@ -1,4 +1,4 @@
-/** The compact form of a row (compact-rows.md), and its lossless conversion to envelopes and back. */
+/** The compact form of a row (compact-rows.md), and its lossless conversion from and to envelopes. */
 import {
   COMPACT_FIELD,
   decodeCompactText,
@@ -14,7 +14,7 @@ import { getAt, type Path, withValues } from '../records/paths.js'
 import { envelopeObject, isText, readEnvelope, reading } from '../records/read-envelope.js'
 import type { Definition } from './definition.js'
 
-/** The compact form stores it once. */
+/** What envelopes of a row share. The compact form stores it once. */
 export interface EnvelopeHeader {
   wrapped_key: string
   key_id: string
@@ -31,10 +31,10 @@ export interface CompactField {
 }
 
 const SHARED = ['wrapped_key', 'key_id', 'key_version', 'envelope_version', 'commitment', 'application_secret'] as const
-// Databases write JSON with their own white space, and with the members in another order.
+// Databases write JSON with their own white space and order of members.
 const COMPACT_JSON = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
 
-/** @throws InvalidInputError for no envelope, for several DEKs, or when the application uses `header` itself */
+/** @throws InvalidInputError for what is not an envelope, for several DEKs, or if the application uses `header` itself */
 export function packRow(
   row: Row,
   paths: readonly Path[],
@@ -73,7 +73,7 @@ export function assertHeaderColumn(row: Row, header: string, index: number): voi
   throw new InvalidInputError(message, 'Name another column for it: `header` of the model.')
 }
 
-/** Back to the same envelopes; a row that holds envelopes is unchanged. @throws InvalidInputError without `header` */
+/** Restores the same envelopes. A row with envelopes stays unchanged. @throws InvalidInputError without `header` */
 export function unpackRow(row: Row, paths: readonly Path[], header: string): Row {
   if (!isHeaderUsed(row, paths, header)) return row
   const fields = paths.flatMap((path): [Path, unknown][] => {
@@ -83,7 +83,7 @@ export function unpackRow(row: Row, paths: readonly Path[], header: string): Row
   return withValues(row, [...fields, [[header], undefined]])
 }
 
-/** The envelope of a field in either form, not checked. @throws InvalidInputError without the column `header` */
+/** Returns a field's envelope from either form, unchecked. @throws InvalidInputError without the column `header` */
 function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
   const stored = getAt(row, path)
   if (isFieldText(stored)) return { ...encodeSealed(readTexts(row, stored, header, place)) }
@@ -105,26 +105,26 @@ function missingHeader(header: string, place: RecordPlace): InvalidInputError {
   return new InvalidInputError(`${column} is missing`, `Pass ${column}.`, place)
 }
 
-/** Reads the envelope of a field, stored in any form. @throws InvalidInputError naming what is wrong */
+/** Reads a field's envelope, stored in any form. @throws InvalidInputError naming what is wrong */
 export function readEnvelopeAt(row: Row, path: Path, header: string, place: RecordPlace): SealedParts {
   const value = getAt(row, path)
   if (isFieldText(value)) return readTexts(row, value, header, place)
   return readEnvelope(isText(value) ? value : envelopeAt(row, path, header, place), place)
 }
 
-/** Whether `header` is the compact form's, and not the application's: a field needs it, or all are missing. */
+/** Whether `header` belongs to the compact form, not to the application: a field needs it, or all fields are missing. */
 export function isHeaderUsed(row: Row, paths: readonly Path[], header: string): boolean {
   const values = paths.map((path) => getAt(row, path))
   return values.some(isCompact) || (row[header] === null && values.every(isMissing))
 }
 
-/** The object, its JSON as a column of type text returns it, or its text. */
+/** Takes the object, its JSON as a text column returns it, or its text form. */
 export function isCompact(value: unknown): value is CompactField | string {
   if (typeof value === 'string') return isFieldText(value) || COMPACT_JSON.test(value)
   return isObject(value) && 'c' in value && 'i' in value
 }
 
-/** @throws InvalidInputError where the wrapped key is too long for it */
+/** @throws InvalidInputError if the wrapped key is too long for the form */
 export function headerTextOf(parts: Parameters<typeof encodeHeaderText>[0], place?: RecordPlace): string {
   return reading(place, () => encodeHeaderText(parts))
 }

@@ -1,4 +1,4 @@
-/** Reads and checks the definition that an application declares for a model. `index-columns.ts` reads its indexes. */
+/** Reads and checks the definition of a model. `index-columns.ts` reads its indexes. */
 import { isUuid } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { DekScope, Row } from '../input.js'
@@ -39,7 +39,7 @@ const MODEL_OPTIONS =
   )
 /** bindings.md 4 */
 export const ROW_SEAL = 'row_seal'
-/** The most pairs of a context (envelope-v2.md 3), less those of the model and the field. */
+/** The most pairs of a context (envelope-v2.md 3), without those of the model and the field. */
 const MAX_BIND_COLUMNS = 30
 type Options = ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>
 
@@ -53,32 +53,32 @@ export type ModelOptions<
   X extends Extras = NoExtras,
 > = SharedOptions<F, C, T, H, P, X['former']> & KeyOptions & (UnboundOptions | BoundOptions<X['seal']>) // an error names what the last one lacks
 
-/** In format v2 (bindings.md 1). */
+/** Options of a model that writes format v2 (bindings.md 1). */
 export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
-  /** The model's name, such as its table's. Values are bound to it and do not open elsewhere. Never change it. */
+  /** The model's name, such as its table's. Values are bound to it and do not open under another. Never change it. */
   name: string
   /**
-   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so a value
-   * moved to another row does not open. Each row must have them, as text or whole numbers, before it is sealed, and
-   * they never change. With `false`, whoever can write to the table can exchange the values of two rows.
+   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are also bound to them, so a
+   * value moved to another row does not open. Each row must have them, as text or whole numbers, before it is sealed,
+   * and they never change. With `false`, anyone who can write to the table can exchange the values of two rows.
    */
   bind: readonly string[] | false
-  /** The format of the envelopes that are written and read: 2 by default. */
+  /** The format in which envelopes are written and read: 2 by default. */
   envelope?: 2 | undefined
   /**
-   * `'row'` adds the column `row_seal`, which binds the row as a whole: it then does not open if a cell was set to null
-   * or to an older value, or an index was exchanged. Needs `bind`. Rows are written and read with all columns.
+   * `'row'` adds the column `row_seal`, which binds the row as a whole: it does not open if a cell was set to null or
+   * to an older value, or an index was exchanged. Needs `bind`. Rows must be written and read with all columns.
    */
   sealed?: S | undefined
-  /** `true` also opens values of format v1 and rows without a seal: for a migration. `accepted` counts them. */
+  /** `true` also opens values of format v1 and rows without a seal. Only for a migration; `accepted` counts them. */
   acceptUnbound?: boolean | undefined
 }
 
-/** In format v1, for clients in other languages: its values can be exchanged. */
+/** Options of a model that writes format v1, for clients in other languages. Its values can be exchanged. */
 export interface UnboundOptions {
-  /** The format, which clients in other languages read, too. */
+  /** The format that clients in other languages also read. */
   envelope: 1
-  /** For messages alone: no value is bound to it. */
+  /** Only for messages: no value is bound to it. */
   name?: string | undefined
   /** Needs format v2. */
   bind?: false | undefined
@@ -88,13 +88,13 @@ export interface UnboundOptions {
   acceptUnbound?: undefined
 }
 
-/** The key under which a model seals: one by its name, one by its id, or one for each row. */
+/** The key under which a model seals: one by name, one by id, or one for each row. */
 export type KeyOptions = KeyByName | KeyById
 
 export interface KeyByName {
   /**
-   * The name of the key under which all fields are sealed. The model looks it up at its first use, and its first write
-   * or search creates it if there is none: the API key needs `keys:read`, and `keys:create` if the key may be missing.
+   * The name of the key under which all fields are sealed. The model looks it up when first used, and creates a missing
+   * one at the first write or search: the API key needs `keys:read`, and `keys:create` if the key may be missing.
    */
   key: string
   /** Not with `key`. */
@@ -107,7 +107,7 @@ export interface KeyById {
   /**
    * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key, so
    * that destroying it makes one person's data unreadable: see the page on deleting a person's data. It gets the row,
-   * stored or not, without the columns that the model adds and its fields: `(row) => row.key_id`. It must read all its
+   * stored or not, without its fields and the columns that the model adds: `(row) => row.key_id`. It must read all its
    * columns before it decides by one. Another row's key does not open. Indexes then need the key of `index`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
@@ -122,46 +122,47 @@ interface SharedOptions<
   O extends Readonly<Record<string, string>>,
 > {
   /**
-   * The ids of keys under which rows were sealed before: the model still opens these, and `reseal` seals them under its
+   * The ids of keys under which rows were sealed before. The model still opens these, and `reseal` seals them under its
    * key. Envelopes of any other key are refused, since an attacker who can write could have put them there.
    */
   formerKeyIds?: readonly string[] | undefined
-  /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
+  /** The fields to seal, by name; a dot leads into an object: `'address.street'`. */
   fields: F
   /**
-   * What makes the indexes of the model. By default this process does, so that no value leaves it and a search needs no
-   * request once the secret is there; the service makes `shared` columns and, with `envelope: 1`, all.
+   * What makes the model's indexes. By default this process does: no value leaves it, and once it has the secret, a
+   * search needs no request. The service makes `shared` columns and, with `envelope: 1`, all.
    */
   index?: IndexBy | undefined
   /**
-   * For a change of `index`: what made them before and, by index column, the column that holds the former index. What
-   * it does not state is as in `index`, but `generation` is 1. The model writes both columns, and `index` returns both:
-   * search for either. Not with `sealed: 'row'`.
+   * For a change of `index`: what made the indexes before and, by index column, the column that keeps the former index.
+   * What is not stated is as in `index`, except that `generation` is 1. The model writes both columns, and `index`
+   * returns both: search for either. Not with `sealed: 'row'`.
    */
   formerIndex?: (IndexBy & { readonly columns: O }) | undefined
   /**
-   * Indexes over several fields, by their columns: a search needs the values of all of them, normalised as their fields
-   * say and joined with their lengths in front, so that different values never give the same text. Also `{ prefix:
-   * field, length }`, to search for the first characters of a text, and `{ ngram: field, length }`, for a part of it.
+   * Indexes over several fields, by column. A search needs all their values, which are normalised as the fields say and
+   * joined with their lengths in front, so that different values never give the same text. Also `{ prefix: field,
+   * length }`, to search for the first characters of a text, and `{ ngram: field, length }`, for a part of it.
    */
   indexes?: (C & KnownOptions<C>) | undefined
   /**
    * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share once, in
    * the column `header`, and `{ c, i }` (ciphertext and iv) in the fields. `text` stores each envelope as text
-   * (`toText`), for text columns, and `compact-text` the compact form as text. The model reads all forms, whichever it writes.
+   * (`toText`), for text columns, and `compact-text` the compact form as text. Whichever it writes, the model reads all
+   * forms.
    */
   format?: T | undefined
   /**
-   * `true` also opens rows in which some fields are not sealed yet. It is for a migration: an attacker who can write to
+   * `true` also opens rows in which some fields are not sealed yet. Only for a migration: an attacker who can write to
    * the table can then put any value there. A value that looks like an envelope is never accepted as plaintext.
    * `accepted` of the model counts the accepted values, and the first one logs a warning.
    */
   acceptPlaintext?: P | undefined
-  /** The column of the compact form; `envelope` by default. */
+  /** The compact form's column; `envelope` by default. */
   header?: H | undefined
   /** Which DEK seals: the key's (`shared`, the default), one for each `call`, or one for each `record`. */
   dek?: DekScope | undefined
-  /** `false` silences the warnings about an index over few possible values, and about unsealed values. */
+  /** `false` silences the warnings about an index over few possible values, and about values that are not sealed. */
   warn?: boolean | undefined
 }
 
@@ -169,7 +170,7 @@ export interface PlacedField extends RecordField {
   spec: FieldCode
 }
 
-/** UTF-8 never contains this byte, so it shows where padding begins (codecs.md 1). */
+/** UTF-8 never contains this byte, so it can mark where padding begins (codecs.md 1). */
 export const PADDING = 0xff
 const asItIs = (bytes: unknown) => bytes as Uint8Array
 
@@ -183,7 +184,7 @@ export const SEAL_FIELD: PlacedField = {
 export interface Definition {
   name: string
   named: NamedKey | undefined
-  /** A row's key; `index` is for errors, `watch` wraps what the application's function gets. */
+  /** Returns a row's key. `index` is for errors; `watch` wraps the row that the application's function gets. */
   keyOf: (row: Row, index: number, watch?: (plain: Row) => Row) => string
   keyByRow: boolean
   envelope: 1 | 2
@@ -191,13 +192,13 @@ export interface Definition {
   rowSeal: boolean
   acceptUnbound: boolean
   acceptPlaintext: boolean
-  /** Whether plaintext is already a value, as a reader of the maintenance returns it, and not the text of a column. */
+  /** Whether plaintext is already a value, from a reader of the maintenance, and not a column's text. */
   plainIsRead?: boolean | undefined
-  /** The ids of the keys whose envelopes the model opens, whatever the row. */
+  /** The ids of the keys whose envelopes the model opens in any row. */
   keyIds: ReadonlySet<string>
   fields: readonly PlacedField[]
   columns: readonly IndexColumn[]
-  /** If this one has only some fields: see `pickFields`. */
+  /** The complete definition, if this one has only some fields: see `pickFields`. */
   whole?: Definition
   /** The names of the fields and of all columns that the model adds. */
   names: ReadonlySet<string>
@@ -205,13 +206,13 @@ export interface Definition {
   header: string
   dek: DekScope
   warn: boolean
-  /** With which all values are then sealed. */
+  /** Whether the client has a secret, with which all values are then sealed. */
   hasSecret: boolean
-  /** What is loaded when a row needs it, for all definitions that are derived from this one. */
+  /** What is loaded once a row needs it, shared by all definitions derived from this one. */
   late: { rare?: Rare }
 }
 
-/** What only some rows need; see `rare.ts`. */
+/** Code that only some rows need, see `rare.ts`. */
 export type Rare = typeof RareRows
 
 /** `changesSecret`: the former indexes have another secret, or none. @throws InvalidInputError naming what is wrong */
@@ -275,14 +276,14 @@ export function readDefinition(options: Options, hasSecret = false, changesSecre
   }
 }
 
-/** Removes the padding of `boolean()`, unknown to readers of format v1. @throws InvalidInputError for another `pad` */
+/** Removes the padding of `boolean()`, which readers of format v1 do not know. @throws InvalidInputError for another `pad` */
 function withoutPad(name: string, { pad, ...spec }: FieldCode): FieldCode {
   if (pad !== undefined && spec.kind !== 'boolean')
     throw new InvalidInputError(`${JSON.stringify(name)}: pad needs envelope 2`)
   return spec
 }
 
-/** Gives the application's function only what is stored in plain: the same before and after sealing, no plaintext. */
+/** Shows the application's function only what is stored in plain: it is the same before and after sealing, and no plaintext of a field. */
 function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], names: ReadonlySet<string>) {
   return (row: Row, index: number, watch = (plain: Row) => plain): string => {
     const present = fields.filter(({ path }) => getAt(row, path) !== undefined)
@@ -376,7 +377,7 @@ function readBinding(options: BoundOptions | UnboundOptions, hasSecret: boolean)
   return { name, envelope, bind: columns, rowSeal: sealed !== undefined, acceptUnbound }
 }
 
-/** Refuses a column that sealing changes: values are bound to what stays in plain. @throws InvalidInputError */
+/** Refuses a column that sealing changes: values are bound only to what stays in plain. @throws InvalidInputError */
 function assertBind(bind: readonly RecordField[], fields: readonly PlacedField[], names: ReadonlySet<string>): void {
   const wrong = bind.find(
     (column) => names.has(column.name) || names.has(column.path[0] ?? '') || fieldInside([...fields, column]),
@@ -386,7 +387,7 @@ function assertBind(bind: readonly RecordField[], fields: readonly PlacedField[]
 
 type GivenFields = Readonly<Record<PropertyKey, AnyField>>
 
-/** Refuses an inherited, hidden or symbol field, which would not be sealed. @throws InvalidInputError */
+/** Refuses an inherited, hidden or symbol field, since it would not be sealed. @throws InvalidInputError */
 function assertNoHiddenField(fields: GivenFields): void {
   const seen: PropertyKey[] = Object.keys(fields)
   for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {
@@ -400,7 +401,7 @@ function memberOf(fields: GivenFields, owner: object, key: PropertyKey): AnyFiel
   return key === '__proto__' ? Object.getOwnPropertyDescriptor(owner, key)?.value : fields[key]
 }
 
-/** Picks some fields, and the indexes made only of these. @throws InvalidInputError for an unknown one */
+/** Picks some fields, and the indexes made only from these. @throws InvalidInputError for an unknown one */
 export function pickFields(definition: Definition, names: readonly string[]): Definition {
   const isPicked = ({ name }: { name: string }) => names.includes(name)
   const fields = definition.fields.filter(isPicked)

@@ -1,4 +1,4 @@
-/** The kinds of fields, their bytes (codecs.md) and index texts. Bundlers leave out those that are not used. */
+/** The kinds of fields, with their bytes (codecs.md) and index texts. Bundlers drop those that are not used. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, type RecordPlace } from '../errors.js'
 import {
@@ -22,8 +22,9 @@ import type { FieldRange, Normalizer } from './index-columns.js'
 import type { Bucketing } from './index-texts.js'
 
 /**
- * A field of a model. `T` is the type that the application sees; `M` stands for a missing value and is stored
- * unchanged; `I` is the column of its blind index; `X` tells whether it can be part of an index over several fields.
+ * A field of a model. `T` is the type that the application sees; `M` stands for a missing value, which is stored
+ * unchanged; `I` is the column of the blind index; `X` tells whether the field can be part of an index over several
+ * fields.
  */
 export interface Field<T, M = never, I extends string = never, X extends boolean = boolean> {
   /** Allows the field to be missing or undefined. */
@@ -35,12 +36,12 @@ export interface Field<T, M = never, I extends string = never, X extends boolean
   readonly '~spec': FieldSpec
 }
 
-/** Each is made by the function of its name. */
+/** Each is named after the function that makes it. */
 export type FieldKind = 'text' | 'bytes' | 'json' | 'number' | 'boolean' | 'date'
 
 /**
- * What a field holds as `'~spec'`, so that an application can name it. Make fields with `text()` and the like: any
- * version may change its members.
+ * The content of a field's `'~spec'`, exported so that an application can name it. Make fields with `text()` and the
+ * like: any version may change these members.
  */
 export interface FieldSpec {
   kind: FieldKind
@@ -50,21 +51,21 @@ export interface FieldSpec {
   normalize: readonly Normalizer[]
   /** How many bits of the index are kept, 4 to 256; undefined: all of them. */
   bits?: number | undefined
-  /** Whether the index is the plain hash of the text, without the names of the model and the column. */
+  /** Whether the index is the hash of the text alone, without the names of the model and the column. */
   shared?: boolean | undefined
-  /** The buckets, if the index reveals only the bucket of a value; undefined: it reveals which values are equal. */
+  /** The buckets, if the index reveals only a value's bucket; if undefined, it reveals which values are equal. */
   range?: Bucketing | undefined
   /** The multiple of bytes to which values are padded before they are sealed (codecs.md 1). */
   pad?: number | undefined
   assert(value: unknown, place: RecordPlace): void
-  /** Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an index. */
+  /** Returns a value's text for its blind index, before normalisation. Missing for kinds without an index. */
   toIndexText?(value: unknown): string
 }
 
 export interface FieldCode extends FieldSpec {
   assert(value: unknown, place: RecordPlace, json?: WriteJson): void
   encode(value: unknown, place: RecordPlace, json: WriteJson): Uint8Array
-  /** Reads them. @throws ContentError */
+  /** Reads opened bytes. @throws ContentError */
   decode(opened: Uint8Array, place: RecordPlace): unknown
   readRange?: typeof readRange
 }
@@ -73,59 +74,59 @@ export type WriteJson = Pick<typeof Json, 'assertJsonValue' | 'encodeJson'>
 
 export interface IndexOptions {
   /**
-   * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column learns
-   * which rows have the same value, and can test guesses with an API key that may `unwrap` and, if the client has one,
-   * the application's `secret`; for an index in which the service takes part, with one that may `hash`. So do not index
-   * data of few possible values.
+   * The column of the blind index, for searches by exact value. Anyone who reads the column learns which rows have the
+   * same value. They can also test guesses if they have an API key that may `unwrap`, or `hash` for an index in which
+   * the service takes part, and, if the client has one, the application's `secret`. So do not index data with few
+   * possible values.
    */
   index?: string | undefined
-  /** How many bits are kept, 4 to 256; all by default. Fewer reveal less, and find more rows: decrypt them, and filter with `matches`. */
+  /** How many bits are kept, 4 to 256; all by default. Fewer reveal less and find more rows: decrypt and filter these with `matches`. */
   bits?: number | undefined
   /**
-   * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the normalised
-   * text), so that equal values have equal indexes in all shared columns under a key, and tables can be joined by them.
-   * By default the names of the model and of the column are hashed too. The service makes a shared index.
+   * `true` makes the index of the value alone, as clients in other languages do (`POST /v1/hash` of the normalised
+   * text). So equal values have equal indexes in all shared columns under a key, and tables can be joined by them. By
+   * default the names of the model and the column are also hashed. The service makes a shared index.
    */
   shared?: boolean | undefined
 }
 
 export interface PadOptions {
   /**
-   * The multiple of bytes, 2 to 65,536, to which values are padded before they are sealed, so that the length tells
-   * less. May change: padded and unpadded values are both read. Not with `envelope: 1`.
+   * Values are padded to a multiple of this many bytes, 2 to 65,536, before they are sealed, so that their length
+   * reveals less. May be changed: padded and unpadded values are both read. Not with `envelope: 1`.
    */
   pad?: number | undefined
 }
 
 export interface NumberOptions extends IndexOptions, PadOptions {
   /**
-   * Indexes the bucket of `step` numbers, by which ranges can be searched. The index reveals which rows are in the same
-   * bucket, but no order. Not by the service; filter the found rows with `matches`.
+   * Indexes buckets of `step` numbers, for searches by range. The index reveals which rows are in the same bucket, but
+   * no order. The service cannot make it. Filter the found rows with `matches`.
    */
   range?: { readonly step: number } | undefined
 }
 
 export interface DateOptions extends IndexOptions {
   /**
-   * Indexes the day, month or year in UTC, by which ranges can be searched. The index reveals which rows are in the same
-   * one, but no order. Not by the service; filter the found rows with `matches`.
+   * Indexes the day, month or year in UTC, for searches by range. The index reveals which rows have the same one, but
+   * no order. The service cannot make it. Filter the found rows with `matches`.
    */
   range?: 'day' | 'month' | 'year' | undefined
 }
 
 export interface TextOptions extends IndexOptions, PadOptions {
-  /** Steps that change a value, in this order, before its index is made. The sealed value is not changed. */
+  /** Steps that change a value, in this order, before its index is made. The sealed value stays. */
   normalize?: readonly Normalizer[] | undefined
 }
 
 const MAX_PAD_BYTES = 65_536
-/** Holds `true` and `false`, so that both are sealed to the same length. */
+/** Enough for `true` and `false`, so that both are sealed to the same length. */
 const BOOLEAN_PAD_BYTES = 8
 const INDEX_OPTIONS = ['index', 'bits', 'shared'] satisfies (keyof IndexOptions)[]
 
-// `I` alone is inferred: for options of a type parameter, an option that there is not would compile.
+// Only `I` is inferred: if the options had a type parameter, an unknown option would compile.
 
-/** Text, sealed as its UTF-8 bytes. */
+/** Text, sealed as UTF-8. */
 export function text<const I extends string = never>(
   options?: TextOptions & { readonly index?: I | undefined },
 ): Field<string, never, NoInfer<I>, true> {
@@ -154,7 +155,7 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
   })
 }
 
-/** A value that JSON holds without loss, as `encryptJson` takes it. `T` is not checked when it is opened. */
+/** A value that JSON represents without loss, as for `encryptJson`. `T` is not checked when it is opened. */
 export function json<T>(options?: PadOptions): Field<T, never, never, false> {
   return createField({
     ...readOptions('json', ['pad'], options),
@@ -181,7 +182,10 @@ export function number<const I extends string = never>(
   })
 }
 
-/** Sealed as its word, padded to 8 bytes except with `envelope: 1`: lengths, or an index, would tell them apart. */
+/**
+ * Sealed as its word, padded to 8 bytes except with `envelope: 1`, since the length would reveal the value. It has no
+ * index, which would also reveal it.
+ */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
   return createField({
     ...readOptions('boolean', [], options),
@@ -195,7 +199,7 @@ export function boolean(options?: Record<string, never>): Field<boolean, never, 
   })
 }
 
-/** A Date, or one of a subclass, sealed as ISO 8601 text with milliseconds, UTC. */
+/** A Date, or an instance of a subclass, sealed as ISO 8601 text with milliseconds, in UTC. */
 export function date<const I extends string = never>(
   options?: DateOptions & { readonly index?: I | undefined },
 ): Field<Date, never, NoInfer<I>, true> {
@@ -255,7 +259,7 @@ function hintFor(value: unknown): string {
     : 'Correct the value, or declare the field as another kind.'
 }
 
-/** Reads `{ gte, lt }` and the like; undefined for one value. @throws InvalidInputError for a wrong range */
+/** Reads `{ gte, lt }` and the like; undefined for a single value. @throws InvalidInputError for an invalid range */
 function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
   const { range } = field.spec
   if (!isObject(value) || isValidDate(value)) return undefined
@@ -284,7 +288,7 @@ function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
 
 const printNumber = (value: unknown) => (Object.is(value, -0) ? '-0' : String(value))
 
-// The errors of the parsers quote the text.
+// Without the parsers' errors, which quote the text.
 function parse<T>(opened: Uint8Array, place: RecordPlace, expected: string, read: (text: string) => T): T {
   const content = toText(opened, place)
   try {

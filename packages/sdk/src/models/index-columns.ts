@@ -1,4 +1,4 @@
-/** The columns of a model's indexes, the normalised text of a field (index-texts.md 1), the parts of a query. */
+/** The columns of a model's indexes, a field's normalised text (index-texts.md 1), and the parts of a query. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import {
   assertArray,
@@ -22,7 +22,7 @@ const OPTIONS_OF = {
   ngram: ['ngram', 'length', 'bits', 'acceptLeakage'],
 } as const
 const MAX_PART_CHARACTERS = 64
-/** The whole text, its first characters, each few in a row, or the bucket of a value (local-index.md 3). */
+/** An index of the whole text, its first characters, every few consecutive characters, or a value's bucket (local-index.md 3). */
 type IndexKind = 'exact' | 'prefix' | 'ngram' | 'range'
 
 export interface IndexColumn {
@@ -30,9 +30,9 @@ export interface IndexColumn {
   fields: readonly PlacedField[]
   bits: number | undefined
   kind: IndexKind
-  /** The length of a prefix, or of each part in an n-gram index, in characters; 0 for other indexes. */
+  /** In characters: the length of a prefix, or of each part in an n-gram index; 0 for other indexes. */
   length: number
-  /** Without the names of the model and the column in what is hashed. */
+  /** Whether the names of the model and the column are left out of what is hashed. */
   shared: boolean
   source: IndexSource
 }
@@ -64,7 +64,7 @@ export function readIndexColumns({
   return columns
 }
 
-/** Refuses an index that the service must not make, or cannot for this model alone. @throws InvalidInputError */
+/** Refuses an index that the service must not make, or cannot make for this model alone. @throws InvalidInputError */
 export function assertByService(
   columns: readonly IndexColumn[],
   { model, hasSecret }: { model: string; hasSecret: boolean },
@@ -126,7 +126,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   return { column, fields: parts, bits, kind, length, shared }
 }
 
-/** Refuses a column without a name, or that two things fill; `added` are further ones. @throws InvalidInputError */
+/** Refuses a column without a name, or filled by two things; `added` are further columns. @throws InvalidInputError */
 export function assertColumns(
   columns: readonly IndexColumn[],
   fields: readonly PlacedField[],
@@ -158,7 +158,7 @@ const NORMALIZERS: Readonly<Record<Exclude<Normalizer, (text: string) => string>
   digits: (text) => text.replace(/[^0-9]/g, ''),
 }
 
-/** Normalising takes time that grows with the square of the marks in a row: 50,000 would block for seconds. */
+/** Normalising takes time proportional to the square of the marks in a row: 50,000 would block for seconds. */
 const MANY_MARKS = /(?:^|\P{M})\p{M}{101}/u
 
 /** Refuses unknown normalisers, and bits outside 4 to 256. @throws InvalidInputError naming the column */
@@ -190,7 +190,7 @@ export interface FieldRange {
 
 export type TextPart = { kind: 'prefix' | 'ngram'; text: string }
 
-/** Reads `{ startsWith }` or `{ contains }`; undefined for a whole value. @throws InvalidInputError if no text */
+/** Reads `{ startsWith }` or `{ contains }`; undefined for a whole value. @throws InvalidInputError if it is not text */
 export function readPart(field: PlacedField, value: unknown): TextPart | undefined {
   if (field.spec.kind !== 'text' || !isObject(value)) return undefined
   const { startsWith, contains, ...rest } = value as { startsWith?: unknown; contains?: unknown }
@@ -204,7 +204,7 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
 }
 
-/** Finds the column for a part: the longest prefix index that it fills. @throws InvalidInputError */
+/** Finds the column for a part, if a prefix then the longest that the text fills. @throws InvalidInputError */
 export function findPartColumn(
   { columns }: Pick<Definition, 'columns'>,
   field: PlacedField,

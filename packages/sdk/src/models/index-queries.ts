@@ -1,4 +1,4 @@
-/** What is hashed to find rows, and the texts of the buckets of a range (local-index.md 3). */
+/** What is hashed to find rows, and the texts of a range's buckets (local-index.md 3). */
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import type { Definition, PlacedField } from './definition.js'
@@ -70,7 +70,7 @@ function readQueryTexts(
   return found
 }
 
-/** The most buckets of a query: each is a value that the database compares with. */
+/** The most buckets of a query. The database compares with a value for each. */
 const MAX_BUCKETS = 400
 const DAY_MS = 86_400_000
 
@@ -79,9 +79,9 @@ export function makeBucketText(field: PlacedField, value: unknown, index = 0): s
   return String(bucketOf(field, value as Date | number, index))
 }
 
-/** The texts of a query's buckets; of an empty range that of its lower bound, since not every database takes none. */
+/** Returns the texts of a query's buckets. An empty range has its lower bound's: not every database takes an empty list. */
 export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
-  // The last value below the bound is known only for dates, which are whole numbers.
+  // The last value below the bound is only known for dates, which are whole numbers.
   const last = openAbove && typeof upper !== 'number' ? new Date(upper.getTime() - 1) : upper
   const first = bucketOf(field, lower, 0)
   const length = Math.max(1, bucketOf(field, last, 0) - first + 1)

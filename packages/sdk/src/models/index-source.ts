@@ -1,4 +1,4 @@
-/** What makes indexes, this process (local-index.md 1), the service, or both (oblivious-index.md 1); keys by name. */
+/** What makes indexes: this process (local-index.md 1), the service, or both (oblivious-index.md 1). And keys by name. */
 import { encodeUtf8, isBase64, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOneOf, assertWhole, kindOf } from '../input.js'
@@ -6,39 +6,40 @@ import { loadOnce, type Soon, untilAborted } from '../waiting.js'
 
 export interface IndexBy {
   /**
-   * `'oblivious'` makes them together with the service, which sees no value: each search is a request and takes
-   * milliseconds, and so is each guess, which takes a budget. Needs `hash`. `'service'` has the service make them: it
-   * sees each value that is indexed or searched for. For joins and clients in other languages. By default, `'local'`,
-   * they are made in this process, with a secret that the service derives from the key and the model's name.
+   * By default, `'local'`, this process makes them, with a secret that the service derives from the key and the model's
+   * name. `'oblivious'` makes them together with the service, which sees no value: each search is a request of some
+   * milliseconds, and so is each guess, which counts against a budget. Needs `hash`. `'service'` has the service make
+   * them: it then sees each value that is indexed or searched for. For joins and clients in other languages.
    */
   by?: 'service' | 'oblivious' | 'local' | undefined
   /**
-   * With `by: 'oblivious'`: the `blind_hash_public_key` of the key, as `keys.get` returns it, so that the service can
-   * mark no value by another secret. By default the client asks the service once (`keys:read`), and accepts no other.
+   * With `by: 'oblivious'`: the key's `blind_hash_public_key`, as `keys.get` returns it, so that the service cannot use
+   * a secret of its own for some values. By default the client asks the service once (`keys:read`), and accepts no
+   * other.
    */
   publicKey?: string | undefined
-  /** Which secret makes them, 1 by default: another number gives other indexes. See `formerIndex`. */
+  /** Which secret makes them, 1 by default. Another number gives other indexes, see `formerIndex`. */
   generation?: number | undefined
-  /** The name of the key that makes them; the model's key by default. Needed where each row has a key of its own. */
+  /** The name of the key that makes them; the model's key by default. Needed if each row has its own key. */
   key?: string | undefined
   /** Not with `key`. */
   keyId?: string | undefined
 }
 
 export interface IndexSource {
-  /** Undefined where the service makes the index. */
+  /** Undefined if the service makes the index. */
   secret: string | undefined
-  /** Whether the service takes part without seeing the values; `secret` then only tells generations apart. */
+  /** Whether the service takes part without seeing the values. `secret` then only distinguishes generations. */
   oblivious: boolean
   publicKey: string | undefined
-  /** Whether it is the former one of two: see `formerIndex`. */
+  /** Whether it is the former of two, see `formerIndex`. */
   isFormer: boolean
-  /** The key, if it is not the model's: declared by its id, or by its name. */
+  /** The id or name of the key, if that is not the model's. */
   keyId: string | undefined
   named: NamedKey | undefined
 }
 
-/** HKDF of OpenSSL, which Node has, takes names of up to about 1,000 bytes. */
+/** OpenSSL's HKDF, which Node uses, takes names of up to about 1,000 bytes. */
 const MAX_MODEL_BYTES = 512
 
 export function readIndexSource(
@@ -66,7 +67,7 @@ export function optionsOf(by: IndexBy['by']): string[] {
   return by === 'oblivious' ? [...options, 'publicKey'] : options
 }
 
-/** The name of the secret of a model (local-index.md 1). @throws InvalidInputError where it would be too long */
+/** Returns the name of a model's secret (local-index.md 1). @throws InvalidInputError if it would be too long */
 function secretName(model: string, generation: number): string {
   const name = generation === 1 ? model : `${model}:${generation}`
   const isText = isWellFormed(name) && !name.includes('\0')
@@ -78,16 +79,16 @@ function secretName(model: string, generation: number): string {
 
 type Find = (name: string) => Promise<string | undefined>
 
-/** A key that a model declares by its name. Looked up at the first use. */
+/** A key that a model declares by name. It is looked up at the first use. */
 export interface NamedKey {
   readonly name: string
   /** undefined until the key is found */
   id: string | undefined
-  /** Once for all waiting callers; the next call looks again if there is none. @throws as `find`; AbortedError */
+  /** Looks the key up once for all waiting callers, and again at the next call if there is none. @throws as `find`; AbortedError */
   find(find: Find, signal: AbortSignal | undefined): Promise<undefined>
 }
 
-/** @param keyIds the ids of the model's keys; the id that is found is added */
+/** @param keyIds the ids of the model's keys, to which the found id is added */
 export function createNamedKey(name: string, keyIds: Set<string>): NamedKey {
   const finding = new Map<Find, () => Soon<object>>()
   const take = async (find: Find) => {

@@ -1,4 +1,4 @@
-/** What is hashed for a column (index-texts.md 2), and its value (index-texts.md 3), for calls that seal or search. */
+/** What is hashed for a column (index-texts.md 2), and the column's value (index-texts.md 3), for sealing and searching. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
@@ -17,7 +17,7 @@ import type { RowTexts } from './seal-rows.js'
 /** Several for an index of the parts of a text. */
 export type ColumnTexts = string | readonly string[]
 
-/** What is hashed for a column (index-texts.md 2, local-index.md 3). @throws InvalidInputError */
+/** Makes what is hashed for a column (index-texts.md 2, local-index.md 3). @throws InvalidInputError */
 export function makeColumnTexts(
   model: string,
   { column, kind, length, shared }: Pick<IndexColumn, 'column' | 'kind' | 'length' | 'shared'>,
@@ -45,7 +45,7 @@ function partsOf(characters: readonly string[], length: number): string[] {
   return [...new Set(parts)]
 }
 
-/** Joins texts, so that no two lists give the same text (index-texts.md 2). */
+/** Joins texts so that different lists give different texts (index-texts.md 2). */
 function joinTexts(label: string, texts: readonly string[]): string {
   return [label, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
 }
@@ -71,7 +71,7 @@ export async function hashColumnTexts(
     const own: Hashes = bySource.get(column.source) ?? new Map()
     bySource.set(column.source, own.set(column, hashes))
   }
-  // At once, so that what they ask the service goes out in one request.
+  // All together, so that they share one request to the service.
   await inParallel(definition, options.signal, (signal) =>
     [...bySource].map(([source, hashes]) => hashBy(deps, definition, source, { hashes, signal })),
   )
@@ -81,7 +81,7 @@ export async function hashColumnTexts(
   }
 }
 
-/** All calls must succeed. The first error ends the others if they may be many; else that costs more than it saves. */
+/** All calls must succeed. The first error aborts the others if there may be many; otherwise that would cost more than it saves. */
 export async function inParallel<T extends readonly unknown[]>(
   definition: Definition,
   signal: AbortSignal | undefined,
@@ -137,14 +137,14 @@ async function hashLocally(
   }
 }
 
-/** The kind of a column for the derivation of its key (local-index.md 2). */
+/** Returns a column's kind, from which its key is derived (local-index.md 2). */
 function kindName({ kind, length, fields }: IndexColumn): string {
   const range = fields[0]?.spec.range
   if (kind === 'range' && range) return `range:${typeof range === 'string' ? range : range.step}`
   return kind === 'exact' ? kind : `${kind}:${length}`
 }
 
-/** The first `bits` of a hash, in as few hexadecimal digits as hold them, the rest zero. */
+/** Returns the first `bits` of a hash in as few hexadecimal digits as possible; the remaining bits are zero. */
 export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
   const digits = Math.ceil(bits / 4)
   const surplus = digits * 4 - bits
@@ -152,5 +152,5 @@ export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string)
   return hash.slice(0, digits - 1) + ((last >> surplus) << surplus).toString(16)
 }
 
-/** What buckets of a field are: a unit of dates, or the step of numbers. */
+/** The buckets of a field: a unit for dates, a step for numbers. */
 export type Bucketing = 'day' | 'month' | 'year' | { readonly step: number }

@@ -8,10 +8,10 @@ import { type Soon, use } from '../waiting.js'
 import type { IndexSource } from './index-source.js'
 import type { otherIndexSecret } from './rare-indexes.js'
 
-/** Tells secrets apart, and says nothing about one. No column has it: its info begins otherwise. */
+/** For a digest that tells secrets apart and reveals nothing of them. No column's info begins like this. */
 const DIGEST_INFO = encodeUtf8('eaas/index-secret-digest/v1')
 
-/** Keeps a digest of each secret while the client lives: by another, indexes find no row. @throws ProtocolError */
+/** Keeps a digest of each secret while the client lives: indexes made with another secret would find no row. @throws ProtocolError */
 export function createIndexSecrets(
   derive: RecordsDeps['batcher']['indexSecret'],
   engine: () => Engine,
@@ -32,17 +32,17 @@ export function createIndexSecrets(
 
 const made = new WeakMap<Secret, Map<string, Mac>>()
 
-/** What the values of columns are made with: the secret of this name, under this key. */
+/** What columns' values are made with: the secret of this name, under this key. */
 export interface Made {
   secret: string
   mixed: Secret | undefined
   keyId: string
   model: string
-  /** Each column with its kind, as local-index.md 2 writes it. */
+  /** Each column with its kind, as in local-index.md 2. */
   columns: readonly (readonly [column: string, kind: string])[]
 }
 
-/** The MAC of each column; has the secret derived unless it is cached. The engine must be ready. */
+/** Returns the MAC of each column. Has the secret derived unless it is cached. The engine must be ready. */
 export function openColumns(
   { indexSecrets, envelopes }: Pick<RecordsDeps, 'indexSecrets' | 'envelopes'>,
   { secret: name, mixed, keyId, model, columns }: Made,
@@ -71,7 +71,10 @@ export function openColumns(
   })
 }
 
-/** The application's secret in an index: the first one makes, the last one made the former index (application-secret.md 1). */
+/**
+ * Returns the application's secret for an index: of several, the first for the index, the last for the former index
+ * (application-secret.md 1).
+ */
 export function mixedIn(
   { isFormer }: Pick<IndexSource, 'isFormer'>,
   { list, acceptWithout }: Secrets,
@@ -79,7 +82,7 @@ export function mixedIn(
   return isFormer ? (acceptWithout ? undefined : list.at(-1)) : list[0]
 }
 
-/** The whole MAC of a text in hexadecimal digits, as the service's hash. */
+/** Returns a text's whole MAC in hexadecimal digits, like the service's hash. */
 export function hashText(mac: Mac, text: string): Soon<string> {
   return use(mac(encodeUtf8(text)), encodeHex)
 }

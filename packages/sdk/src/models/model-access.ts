@@ -1,4 +1,4 @@
-/** What a model exposes beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
+/** What a model exposes beyond its interface, to ORM adapters and to the maintenance of stored rows. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { RecordField } from '../records/paths.js'
@@ -7,31 +7,31 @@ import type { IndexColumn } from './index-columns.js'
 import type { ModelRows } from './model-rows.js'
 import type { SealDeps } from './seal-rows.js'
 
-/** What a model exposes to adapters, which are other packages: it may come from another copy of this one. */
+/** What a model exposes to adapters, which are other packages. The model may come from another copy of this package. */
 export interface ModelAccess {
   readonly name: string
   readonly fields: readonly PlacedField[]
   readonly bind: readonly RecordField[]
   readonly columns: readonly IndexColumn[]
   readonly format: RowFormat
-  /** In the column `row_seal`, so that each row is written and read as a whole. */
+  /** Whether rows have a seal in the column `row_seal`, and are written and read as a whole. */
   readonly rowSeal: boolean
   readonly header: string
   readonly keyByRow: boolean
-  /** A row's key; `watch` wraps what `keyId` gets. @throws InvalidInputError if its columns do not determine the key */
+  /** Returns a row's key; `watch` wraps the row for `keyId`. @throws InvalidInputError if its columns do not determine the key */
   keyOf(row: Row, index: number, watch?: (plain: Row) => Row): string
   load(): Promise<AccessRows>
 }
 
 export interface AccessRows {
-  /** Seals rows or some fields, with the indexes of only these. A field that may be missing takes null too. */
+  /** Seals all or some fields of rows, with the indexes over only these. A field that may be missing also takes null. */
   seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
-  /** Opens some fields, all or none. Keeps every null, as of an outer join, and the columns of indexes. */
+  /** Opens some fields of all rows, or none. Keeps every null, as from an outer join, and the index columns. */
   open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
   index(query: Row, signal?: AbortSignal): Promise<Row>
 }
 
-/** The member of a model that is its `ModelAccess`. The number changes with that interface. */
+/** The member of a model that is its `ModelAccess`. Its number changes with that interface. */
 const MODEL_ACCESS = Symbol.for('eaas.model/1')
 
 export function withAccess<M extends object>(model: M, definition: Definition, load: () => Promise<AccessRows>): M {
@@ -48,10 +48,10 @@ export function getModelAccess(model: unknown): ModelAccess {
   throw new InvalidInputError('expected a model, made by model() of a client', hint)
 }
 
-/** What the maintenance needs of a model; kept apart, so that no program reaches it through the model. */
+/** What the maintenance needs of a model. Kept apart, so that no program reaches it through the model. */
 export interface ModelInternals {
   definition: Definition
-  /** Makes the functions that seal and open rows of the definition, or of one derived from it. */
+  /** Makes the functions that seal and open rows, for the definition or one derived from it. */
   load(some: Definition): Promise<{ rows: ModelRows; deps: SealDeps }>
 }
 
@@ -64,7 +64,7 @@ export function keepInternals<M extends object>(model: M, internals: ModelIntern
 
 /** Returns undefined for what is not a model of this copy of the SDK. */
 export function findInternals(model: unknown): ModelInternals | undefined {
-  return known.get(model as object) // undefined for what is no object, too
+  return known.get(model as object) // also undefined for what is not an object
 }
 
 export function getInternals(model: unknown): ModelInternals {

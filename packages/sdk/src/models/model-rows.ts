@@ -1,4 +1,4 @@
-/** What seals, opens and indexes rows of a model, each loaded when it is first used. */
+/** Seals, opens and indexes rows of a model. Each part is loaded at its first use. */
 import type { EaasError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { RowsOptions } from '../records/blocks.js'
@@ -10,16 +10,16 @@ import type { SealOptions } from './seal-rows.js'
 
 export interface ModelRows {
   seal(rows: readonly Row[], options: SealOptions): Promise<Row[]>
-  /** An error in place of each row that cannot be sealed; `indexes` are the record numbers in errors. */
+  /** Returns an error for each row that cannot be sealed. `indexes` are the rows' numbers in errors. */
   sealEach(rows: readonly Row[], options: SealOptions & { indexes: readonly number[] }): Promise<(Row | EaasError)[]>
-  /** Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by default. */
+  /** Opens rows, each of which may fail on its own. `first` is the first one's number in errors; 0 by default. */
   open(rows: readonly Row[], options: RowsOptions & { first?: number }): Promise<Opened>
   hash(query: Row, signal: AbortSignal | undefined): Promise<Row>
   rewrap(rows: Iterable<Row>, options: RewrapOptions): AsyncGenerator<RewrapBatch<Row>, void, undefined>
   reseal(rows: Iterable<Row>, options: RewrapOptions): AsyncGenerator<RewrapBatch<Row>, void, undefined>
 }
 
-/** `model` is the whole one, of whose indexes there are warnings. */
+/** `model` is the whole model, about whose indexes warnings are. */
 export function createModelRows(deps: ModelDeps, definition: Definition, model = definition): ModelRows {
   const load = async () => {
     const sealing = await deps.loadSealing()

@@ -1,4 +1,4 @@
-/** The types of models: from the fields of a definition to the types of plain, sealed and opened rows. */
+/** The types of models: from a definition's fields to plain, sealed and opened rows. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
 import type { OpenDeps, RecordsDeps } from '../records/blocks.js'
@@ -16,7 +16,7 @@ import type * as Rotation from './rotation.js'
 import type * as SealRows from './seal-rows.js'
 
 export type AnyField = Field<unknown, null | undefined, string, boolean>
-/** The fields of a model by their names. A dot in a name leads into an object. */
+/** A model's fields by name. A dot in a name leads into an object. */
 export type Fields = Readonly<Record<string, AnyField>>
 
 // Conditional types, since TypeScript widens lookups to their constraints while F is not known.
@@ -46,33 +46,31 @@ export interface CompoundIndex<P> {
   readonly fields: readonly P[]
   /** 4 to 256; all by default. */
   readonly bits?: number | undefined
-  /** As for a field: whether the names of the model and the column are left out of what is hashed. */
+  /** Whether the names of the model and the column are left out of what is hashed, as for a field. */
   readonly shared?: boolean | undefined
 }
-/** An index of the first `length` characters of a text: finds rows by `{ startsWith }`. */
+/** An index of a text's first `length` characters. Finds rows by `{ startsWith }`. */
 export interface PrefixIndex<P> {
-  /** The text field whose beginning is indexed. */
   readonly prefix: P
-  /** How many characters, after normalisation: a search needs at least as many. */
+  /** How many characters, after normalisation. A search needs at least as many. */
   readonly length: number
   /** 4 to 256; all by default. */
   readonly bits?: number | undefined
 }
 /**
- * An index of every `length` consecutive characters of a text: finds rows by `{ contains }`. From the table, a list of
- * possible texts and three known rows, an attacker can read nearly all others: see the page on an index of parts.
+ * An index of every `length` consecutive characters of a text. Finds rows by `{ contains }`. With the table, a list of
+ * possible texts and three known rows, an attacker can read nearly all other texts: see the page on an index of parts.
  */
 export interface NgramIndex<P> {
-  /** The text field whose parts are indexed. */
   readonly ngram: P
-  /** How many characters each part has, after normalisation: a search needs at least as many. */
+  /** How many characters each part has, after normalisation. A search needs at least as many. */
   readonly length: number
   /** How many bits of each part's index are kept, 4 to 256. Few bits find too many rows, and hide little. */
   readonly bits: number
-  /** States that you know what the index gives away. */
+  /** Confirms that you know what the index reveals. */
   readonly acceptLeakage: true
 }
-/** Refuses an option that an index of its kind does not have: TypeScript takes any for what a type parameter stands for. */
+/** Refuses an option that this kind of index does not have: where a type parameter is inferred, TypeScript accepts any. */
 export type KnownOptions<C> = {
   readonly [N in keyof C]: { readonly [O in Exclude<keyof C[N], OptionOf<C[N]>>]: never }
 }
@@ -101,14 +99,14 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
 
 /** Accepts any bytes where the model returns a Uint8Array. */
 type Taken<V> = V extends Bytes ? Binary : V
-/** Other columns; without it TypeScript blames them for a missing field. `any`: interfaces have no index signature. */
+/** Other columns. Without it, TypeScript's errors would blame them for a missing field. `any`: interfaces have no index signature. */
 export interface OtherColumns {
   // biome-ignore lint/suspicious/noExplicitAny: see above
   [column: string]: any
 }
-/** The least that a model seals: its fields, with the values that the application sees. */
+/** The least that a row to seal has: the fields, with the values that the application sees. */
 export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Taken<Value<F[P]>> | MissingOf<F[P]> }>
-/** The same, as editors print it: each object with all of its members. */
+/** The same, as editors print it: each object with all its members. */
 export type PlainOf<F extends Fields> = ShowNested<PlainShape<F>, keyof F & string>
 type ShowNested<S, N extends string> = {
   [K in keyof S]: Extract<N, `${K & string}.${string}`> extends never
@@ -119,11 +117,11 @@ type ShowNested<S, N extends string> = {
         : V
       : never
 } & {}
-/** The columns that hold an object with fields inside. */
+/** The columns that hold an object with fields in it. */
 export type HolderOf<F extends Fields> = HeadOf<keyof F & string>
 type HeadOf<N> = N extends `${infer Head}.${string}` ? Head : never
 type TailOf<N, K extends string> = N extends `${K}.${infer Tail}` ? Tail : never
-/** Fields of which rows have some: each may be absent, and null is no value where it may be missing. */
+/** The fields of rows that have only some: each may be absent, and null stands for no value where it may be missing. */
 export type PartialFields<F extends Fields> = {
   readonly [P in keyof F]: Field<
     Value<F[P]>,
@@ -132,7 +130,7 @@ export type PartialFields<F extends Fields> = {
     Extract<IsJoinable<F[P]>, boolean>
   >
 }
-/** The indexes declared by their columns whose fields are all picked. */
+/** The indexes over several fields that are all picked, by column. */
 export type PickedCompounds<C, K> = {
   readonly [N in keyof C as C[N] extends
     | { readonly fields: readonly (infer P)[] }
@@ -143,9 +141,9 @@ export type PickedCompounds<C, K> = {
       : never
     : never]: C[N]
 }
-/** What stands for a missing value in a stored row: databases also store null for a value that was left out. */
+/** A missing value in a stored row: databases also store null for a value that was left out. */
 type StoredMissing<M> = M | (undefined extends M ? null : never)
-/** The least that a model opens: its fields, sealed, in any form; with `acceptPlaintext` also not sealed. */
+/** The least that a row to open has: the fields, sealed in any form; with `acceptPlaintext` also not sealed. */
 export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape<
   F,
   {
@@ -162,9 +160,9 @@ type SealedField<T extends Format> = T extends 'compact'
   : T extends 'text' | 'compact-text'
     ? string
     : Envelope
-// A conditional type, so that editors print its result; for a union they would print this name and its arguments.
+// A conditional type, since editors print its result; of a union they would print the name and arguments.
 type Replaced<V, M, New> = [Exclude<V, M>] extends [never] ? Extract<V, M> : Extract<V, M> | New
-/** Null opens to undefined where the field is optional but not nullable. */
+/** Null opens to undefined if the field is optional but not nullable. */
 type Opened<V, M, New> =
   | Replaced<Exclude<V, Exclude<null, M>>, M, New>
   | (null extends V ? (null extends M ? never : undefined) : never)
@@ -211,7 +209,7 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
     ? { [K in H]: HeaderText | null }
     : unknown
 
-/** What else a model adds: the seal of a row, and the columns of the former index, by the columns of the indexes. */
+/** What else a model adds: a row's seal, and the columns of the former index, by the columns of the indexes. */
 export interface Extras {
   readonly seal: 'row' | undefined
   readonly former: Readonly<Record<string, string>>
@@ -220,7 +218,7 @@ export interface NoExtras extends Extras {
   readonly seal: undefined
   readonly former: Readonly<Record<never, never>>
 }
-/** The extras of a model, by the name of this type where there are none: editors print it. */
+/** A model's extras. Without any, the type has a name of its own, which editors print. */
 export type ExtrasOf<S extends 'row' | undefined, O extends Readonly<Record<string, string>>> = [S, keyof O] extends [
   undefined,
   never,
@@ -228,11 +226,11 @@ export type ExtrasOf<S extends 'row' | undefined, O extends Readonly<Record<stri
   ? NoExtras
   : { seal: S; former: O }
 type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
-/** The columns of the former index beside these. */
+/** The columns of the former index for these. */
 type FormerColumns<I, X extends Extras> = { [N in keyof X['former'] & keyof I as X['former'][N]]: I[N] }
-// In this order, since without `strictNullChecks` undefined extends every type.
+// The order matters: without `strictNullChecks` undefined extends every type.
 type SealColumn<T extends Format, X extends Extras> = 'row' extends X['seal'] ? { row_seal: SealedField<T> } : unknown
-/** What a model with `sealed: 'row'` needs to open a row, in addition to its fields: the seal and its index columns. */
+/** What a row needs to be opened with `sealed: 'row'` besides its fields: the seal and the index columns. */
 export type WholeShape<F extends Fields, C, X extends Extras> = 'row' extends X['seal']
   ? { row_seal: StoredEnvelope | CompactField | null } & {
       [N in keyof IndexColumns<F, C>]: IndexColumns<F, C>[N] | null
@@ -246,7 +244,7 @@ export type SealedRow<R, F extends Fields, C, T extends Format, H extends string
       Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H> & SealColumn<T, X> & FormerColumns<IndexColumns<F, C>, X>
     >
   : never
-/** The type of the value at a path; never where the row has none. */
+/** The type of the value at a path; `never` if the row has none. */
 type At<R, P> = P extends `${infer Head}.${infer Tail}`
   ? Head extends keyof R
     ? At<NonNullable<R[Head]>, Tail> | Extract<R[Head], undefined>
@@ -254,7 +252,7 @@ type At<R, P> = P extends `${infer Head}.${infer Tail}`
   : P extends keyof R
     ? R[P]
     : never
-/** The fields that a row surely has; with `Maybe`, also those that may be undefined by its type. */
+/** The fields that a row certainly has; with `Maybe`, also those whose type includes undefined. */
 type Given<R, F extends Fields, Maybe extends boolean> = {
   [P in keyof F & string as [Exclude<At<R, P>, undefined>] extends [never]
     ? never
@@ -266,7 +264,7 @@ type Given<R, F extends Fields, Maybe extends boolean> = {
 }
 type IndexColumnsOf<G extends Fields, C, X extends Extras> =
   IndexColumns<G, PickedCompounds<C, keyof G>> extends infer I ? I & FormerColumns<I, X> : never
-/** The row that a model seals some fields to, with the columns of the indexes for which it has all fields. */
+/** The row with some fields sealed, and the columns of the indexes whose fields it all has. */
 export type SealedPartial<R, F extends Fields, C, T extends Format, X extends Extras = NoExtras> = [R] extends [unknown]
   ? Show<
       Seal<R, PartialFields<F>, T> &
@@ -274,7 +272,7 @@ export type SealedPartial<R, F extends Fields, C, T extends Format, X extends Ex
         Partial<IndexColumnsOf<Given<R, F, true>, C, X>>
     >
   : never
-/** The column of the compact form, unless the application uses that column itself. */
+/** The column of the compact form, unless the application uses it. */
 type HeaderName<R, H extends string> = H extends keyof R
   ? NonNullable<R[H]> extends EnvelopeHeader | HeaderText
     ? NonNullable<R[H]> extends { ciphertext: unknown }
@@ -282,7 +280,7 @@ type HeaderName<R, H extends string> = H extends keyof R
       : H
     : never
   : never
-/** The row that a model opens `R` to: without the index columns and the column of the compact form. */
+/** The row that opening `R` returns: without the index columns and the column of the compact form. */
 export type OpenedRow<R, F extends Fields, C, H extends string, X extends Extras = NoExtras> = [R] extends [unknown]
   ? Show<
       Omit<
@@ -292,7 +290,7 @@ export type OpenedRow<R, F extends Fields, C, H extends string, X extends Extras
     >
   : never
 
-/** The columns that a query returns: the indexes for which it has all fields. */
+/** The columns that a query returns: the indexes whose fields it all has. */
 export type QueryColumns<F extends Fields, C, Q, X extends Extras = NoExtras> =
   Queried<F, C, Q> extends infer I ? Show<I & FormerColumns<I, X>> : never
 type Queried<F extends Fields, C, Q> = {
@@ -304,7 +302,7 @@ type Queried<F extends Fields, C, Q> = {
       : never
     : never]: string
 } & {
-  /** Of several prefix indexes, the longest that the query's text fills: the others are absent. */
+  /** Of several prefix indexes only the longest that the text fills. */
   -readonly [N in keyof C as C[N] extends { readonly prefix: infer P extends keyof Q }
     ? Q[P] extends { readonly startsWith: string }
       ? N
@@ -317,7 +315,7 @@ type Queried<F extends Fields, C, Q> = {
       : never
     : never]: string[]
 }
-/** For each kind of value that a query's type allows; a part of a text has no column of the whole text. */
+/** For each kind of value that the query's type allows. A part of a text has no column of the whole text. */
 type ColumnOf<V> = V extends Part ? undefined : V extends Bounded ? string[] : string
 type Bounded = { readonly gte: unknown } | { readonly gt: unknown }
 /** A range of dates or numbers to search for. */
@@ -335,7 +333,7 @@ export type Query<F extends Fields, C> = {
 /** How many values a model opened because of `acceptPlaintext` or `acceptUnbound`. */
 export interface Accepted {
   plaintext: number
-  /** Values of format v1, bound to nothing. */
+  /** Values of format v1, which are bound to nothing. */
   unbound: number
 }
 

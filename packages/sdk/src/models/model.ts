@@ -1,4 +1,4 @@
-/** Models: records with sealed fields, some of them searchable; see `Client.model`. */
+/** Models: records with sealed fields, some of them searchable. See `Client.model`. */
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, copyPlain, isMissing, type Row, readSignal, takeRows } from '../input.js'
 import type { RowsOptions } from '../records/blocks.js'
@@ -45,42 +45,43 @@ export interface Model<
   P extends boolean = false,
   X extends Extras = NoExtras,
 > {
-  /** What `acceptPlaintext` and `acceptUnbound` let it open: remove them once a whole table leaves both zero. */
+  /**
+   * How many values were opened only because of `acceptPlaintext` or `acceptUnbound`. Remove these options once reading
+   * a whole table leaves both counts zero.
+   */
   readonly accepted: Accepted
-  /** For TypeScript only: see `PlainRow` and `StoredRow`. */
+  /** Only for TypeScript, see `PlainRow` and `StoredRow`. */
   readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H, X>; holder: HolderOf<F> }
   /**
-   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members stay
-   * unchanged. Uses one request for the wrap and the indexes, or none. Copies a plain row at the call, but not the
-   * bytes, Dates and objects in it, nor an instance of a class: do not change those until the promise settles.
-   * @throws InvalidInputError with `place` when a value is not of its field's type, or an added column would overwrite
-   * one of the row; before the network is used
+   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members stay.
+   * Uses one request for the wrap and the indexes, or none. Copies a plain row when called, but not the bytes, Dates
+   * and objects in it, nor an instance of a class: do not change those until the promise settles.
+   * @throws InvalidInputError with `place` before the network is used, when a value is not of its field's type, or an
+   * added column would overwrite one of the row
    * @example
    * ```ts
    * const row = await users.encrypt({ id: 7, email: 'Ada@example.org' })
    * ```
    */
   encrypt<R extends PlainShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H, X>>
-  /** Seals many rows, all of which are checked before anything is sent; fails as a whole. Otherwise as `encrypt`. */
+  /** Seals many rows. Checks all before anything is sent, and fails as a whole. Otherwise as `encrypt`. */
   encryptMany<R extends PlainShape<F> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
   ): Promise<SealedRow<R, F, C, T, H, X>[]>
   /**
-   * Opens a row in any form, to the one that `encrypt` was given. Keeps an index column if it holds no index. Leaves
-   * out null in an optional field, as databases store null for it. @throws InvalidInputError, DecryptionError or
-   * ContentError with `place`
+   * Opens a row in any form, and returns it as `encrypt` got it. Keeps an index column only if it contains something
+   * else than an index. Leaves out null in an optional field, since databases store null for it. @throws
+   * InvalidInputError, DecryptionError or ContentError with `place`
    */
   decrypt<R extends SealedShape<F, P> & WholeShape<F, C, X> & OtherColumns>(
     row: R,
     options?: CallOptions,
   ): Promise<OpenedRow<R, F, C, H, X>>
   /**
-   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in `failed`, with
-   * its index and its error, and all others are still opened. That holds for every error, even if the service cannot be
-   * reached.
-   * @throws AbortedError; InvalidInputError when `rows` is not an array; the error of a function passed as `apiKey`;
-   * nothing else
+   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open, for whatever reason,
+   * is in `failed` with its index and error, and all others are still opened.
+   * @throws AbortedError; InvalidInputError when `rows` is not an array; and the error of a function passed as `apiKey`
    * @example
    * ```ts
    * const { ok, failed } = await users.decryptMany(rows)
@@ -91,9 +92,8 @@ export interface Model<
     options?: RowsOptions,
   ): Promise<RowsResult<OpenedRow<R, F, C, H, X>>>
   /**
-   * Makes a model of some fields, to read or write only these. It binds values to the same columns, so the rows need
-   * those too. It does not seal one field of an index over several without the others, nor some fields of a row in the
-   * compact form.
+   * Makes a model of some fields, to read or write only these. It binds values to the same columns, so rows also need
+   * those. It does not seal some fields of an index over several, nor some fields of a row in the compact form.
    * @throws InvalidInputError for a name that is not one of the fields
    * @example
    * ```ts
@@ -102,8 +102,8 @@ export interface Model<
    */
   pick<K extends keyof F & string>(...fields: K[]): Model<Pick<F, K>, PickedCompounds<C, K>, T, H, P, X>
   /**
-   * Seals the fields that a row has, and adds the columns of their indexes: for an update of some columns. A field that
-   * is absent or undefined stays so; null, in a field that may be missing, is stored as null, and so is its index; an
+   * For an update of some columns: seals the fields that a row has, and adds the columns of their indexes. A field that
+   * is absent or undefined stays so. Null, in a field that may be missing, is stored as null, and so is its index. An
    * empty text is sealed. Otherwise as `encrypt` of `pick`.
    * @throws InvalidInputError with `place` when a row lacks a column of `bind` for a value to seal, or has only some
    * fields of an index over several
@@ -122,11 +122,11 @@ export interface Model<
     options?: CallOptions,
   ): Promise<OpenedRow<R, PartialFields<F>, C, H, X>>
   /**
-   * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits; of an index over several
-   * fields if all have a value. Uses no request while the index secret is cached; one if the service takes part. `{
-   * startsWith }` and `{ contains }` search for parts of a text, `{ gte, lt }` and the like for ranges, whose column is
-   * a list for `in`. For these, and with `bits`, filter the found rows with `matches`. @throws InvalidInputError when
-   * no field is named, a field has no index, or its value cannot be indexed
+   * Makes the index columns by which to search rows: `{ email_index: '…' }`, in hexadecimal digits. An index over
+   * several fields needs a value for each. Uses no request while the index secret is cached, and one if the service
+   * takes part. `{ startsWith }` and `{ contains }` search for parts of a text, `{ gte, lt }` and the like for ranges,
+   * whose column is a list for `in`. For these, and with `bits`, filter the found rows with `matches`. @throws
+   * InvalidInputError when no field is named, a field has no index, or its value cannot be indexed
    */
   index<const Q extends Query<F, C>>(
     query: Q & Record<Exclude<keyof Q, keyof Query<F, C>>, never>,
@@ -134,17 +134,16 @@ export interface Model<
   ): Promise<QueryColumns<F, C, Q, X>>
   /**
    * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not use the
-   * network. For a login, build the query from strings: in a parsed request body, a value may be `{ startsWith }`.
-   * @throws InvalidInputError when the query names no field, one without an index, or a part that `index` refuses
+   * network. For a login, build the query from strings: a value in a parsed request body may be `{ startsWith }`.
+   * @throws InvalidInputError when the query names no field, a field without an index, or a part that `index` refuses
    */
   matches(row: object, query: Query<F, C>): boolean
   /**
-   * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and DEKs stay the
-   * same. Rows that are current are returned unchanged. Helps against a key version that leaked or is to be retired,
-   * not against a leaked DEK: see `reseal`. Needs `keys:read`, `wrap` and `unwrap`; writes one audit entry for each
-   * distinct wrapped key. Rows sealed before a change to `dek: 'record'` share wrapped keys: each such row is an entry,
-   * preceded by a refusal.
-   * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item with its
+   * Replaces rows' wrapped keys by new ones under the current version of their key. Ciphertexts and DEKs stay, and
+   * current rows are returned unchanged. Helps if a key version leaked or is to be retired, but not if a DEK leaked:
+   * see `reseal`. Needs `keys:read`, `wrap` and `unwrap`; writes one audit entry for each distinct wrapped key. Rows
+   * sealed before a change to `dek: 'record'` share wrapped keys: each such row is an entry, preceded by a refusal.
+   * @throws InvalidInputError when `rows` is not iterable, or an option is wrong. A row that fails is an item with its
    * error
    * @example
    * ```ts
@@ -158,19 +157,19 @@ export interface Model<
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<R>, void, undefined>
   /**
-   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes: after a leak of a DEK, which
-   * still reads older copies, or a change of `index`, `normalize`, `bits` or `shared`. A row that does not open or
-   * cannot be sealed is `failed`. With `acceptUnbound` and `acceptPlaintext`, seals such values to the row.
+   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. For a change of `index`,
+   * `normalize`, `bits` or `shared`, or after a leaked DEK, which still opens older copies. A row that does not open or
+   * cannot be sealed is `failed`. With `acceptUnbound` and `acceptPlaintext`, such values are sealed to their row.
    */
   reseal<R extends SealedShape<F, P>>(
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H, X>, F, C, T, H, X>>, void, undefined>
-  /** To the compact form. @throws InvalidInputError when a field is no envelope, or the fields do not share a DEK */
+  /** Converts a row to the compact form. @throws InvalidInputError when a field is not an envelope, or its fields have several DEKs */
   pack<R extends SealedShape<F>>(
     row: R,
   ): SealedRow<OpenedRow<R, F, C, H, X>, F, C, T extends 'compact-text' ? T : 'compact', H, X>
-  /** From the compact form to the same envelopes. @throws InvalidInputError without the column `header` */
+  /** Converts a row from the compact form to the same envelopes. @throws InvalidInputError without the column `header` */
   unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'full', H, X>
 }
 

@@ -1,4 +1,7 @@
-/** oblivious-index.md: with the service, which sees no value. Gets `Tools`, since bundlers would cut more pieces. */
+/**
+ * Indexes made together with the service, which sees no value (oblivious-index.md). `Tools` are passed in, since
+ * imports would make bundlers cut more chunks.
+ */
 import { asciiToBytes, bytesToHex, hexToBytes } from '@noble/curves/utils.js'
 import type { Mac } from '../engines/engine.js'
 import { type BlindedValue, blindValue, finalizeValues } from '../engines/oprf.js'
@@ -15,9 +18,9 @@ export interface Options extends Made {
 }
 
 const LABEL = asciiToBytes('eaas/oblivious-index/v1')
-/** How many values share a proof. Checking it takes about two milliseconds for each, during which nothing else runs. */
+/** How many values share a proof. Checking it takes about two milliseconds for each, and blocks the thread. */
 const PROVEN = 8
-/** What each counts in a batch, so that one holds as many as the service takes (MAX_BATCH_ELEMENTS). */
+/** The size of a value in a batch, so that a batch holds as many as the service takes (MAX_BATCH_ELEMENTS). */
 const ELEMENT_UNITS = 256
 const BLOCK_VALUES = 256
 
@@ -49,9 +52,9 @@ interface Waiting {
 }
 
 interface Shared {
-  /** By key: the public key that was stated or proved first. None is forgotten: another would pass unseen. */
+  /** By key: the public key that was stated or proved first. None is forgotten, or another could replace it unnoticed. */
   pinned: Map<string, string>
-  /** By key and public key: the values of this turn. */
+  /** The values of this turn, by key and public key. */
   waiting: Map<string, Waiting[]>
   inLine: Line
 }
@@ -64,16 +67,16 @@ function sharedOf({ createPace }: Tools, { batcher }: RecordsDeps): Shared {
   return shared
 }
 
-/** Runs what holds the thread once all that was given before has run. */
+/** Runs a function that blocks the thread once all earlier ones have run. */
 type Line = <T>(run: () => T) => Promise<T>
 
-/** Makes a line in which there is a rest whenever one is due, however many calls stand in it. */
+/** Makes a line that rests whenever a rest is due, however many calls wait in it. */
 function createLine(start: Tools['createPace']): Line {
   let pace = start()
   let last: Promise<unknown> = Promise.resolve()
   let length = 0
   return (run) => {
-    if (length === 0) pace = start() // no rest before the first part, which goes with the wrap of a row
+    if (length === 0) pace = start() // no rest before the first part, which is sent with a row's wrap
     length++
     const own = last.then(async () => {
       try {
@@ -88,10 +91,10 @@ function createLine(start: Tools['createPace']): Line {
   }
 }
 
-/** Undefined where the service states that the key has none any more. */
+/** `publicKey` is undefined if the service states that the key no longer has one. */
 type Proving = { keyId: string; publicKey: string | undefined; signal: AbortSignal }
 
-/** Has a value hashed together with all others of this turn. */
+/** Has a value hashed together with the others of this turn. */
 function joinWaiting(tools: Tools, deps: RecordsDeps, proving: Proving, input: Uint8Array): Promise<string> {
   const { createPace, microtasks, requestsAreIsolated } = tools
   const { waiting, inLine } = sharedOf(tools, deps)
@@ -166,7 +169,7 @@ async function evaluate(
   const made = await deps.batcher.run(operation)
   const { ProtocolError } = tools
   if (publicKey === undefined)
-    // of a key that cannot be used, the service has refused the values by now
+    // the service has by now refused the values of a key that cannot be used
     throw new ProtocolError(`key ${keyId} has no public key for blind hashes: it is destroyed`, 200)
   const hashes = await inLine(() => finalizeValues(part, made, publicKey))
   if (hashes) {
@@ -182,7 +185,7 @@ async function evaluate(
   throw Object.assign(new ProtocolError(message, 200), { hint })
 }
 
-/** Returns a signal that is aborted once all of these are: nobody waits any more then. */
+/** Returns a signal that aborts once all of these have, so that nobody waits any more. */
 function abortedWithAll({ onAbort }: Tools, signals: readonly AbortSignal[]): AbortSignal {
   const controller = new AbortController()
   const living = signals.filter((signal) => !signal.aborted) // some were aborted while their values were blinded
@@ -196,7 +199,7 @@ function abortedWithAll({ onAbort }: Tools, signals: readonly AbortSignal[]): Ab
   return controller.signal
 }
 
-/** Makes the functions that turn a text of each column into the input of the blind hash (oblivious-index.md 2). */
+/** Makes functions that turn a column's text into the input of the blind hash (oblivious-index.md 2). */
 function createInputMacs(
   { encodeUtf8, lengthPrefixed }: Tools,
   { envelopes }: RecordsDeps,
@@ -210,21 +213,21 @@ function createInputMacs(
   })
 }
 
-/** Returns the public key that a model names, or that the service stated first; none of a destroyed key. */
+/** Returns the public key that a model names, or that the service stated first; undefined for a destroyed key. */
 async function findPublicKey(
   tools: Tools,
   deps: RecordsDeps,
   { keyId, publicKey, signal }: Options,
 ): Promise<string | undefined> {
-  // Calls made together each ask: where requests are isolated, they could not wait for one another.
+  // Each of several simultaneous calls asks: where requests are isolated, they could not wait for one another.
   const known = publicKey ?? sharedOf(tools, deps).pinned.get(keyId)
-  if (known !== undefined) return known // one that is named is kept for others only once the service has proved it
+  if (known !== undefined) return known // a named one is kept for others only once the service has proved it
   const stated = await ask(tools, deps, { keyId, signal })
   if (stated !== undefined) pin(tools, deps, keyId, stated)
   return stated
 }
 
-/** Keeps the public key of a key that was stated or proved. @throws ProtocolError when another one was before */
+/** Keeps a stated or proved public key. @throws ProtocolError if another one was kept before */
 function pin(tools: Tools, deps: RecordsDeps, keyId: string, key: string): void {
   const { pinned } = sharedOf(tools, deps)
   const first = pinned.get(keyId) ?? key
@@ -237,7 +240,7 @@ function pin(tools: Tools, deps: RecordsDeps, keyId: string, key: string): void 
   )
 }
 
-/** The refusals of an API key without `keys:read`, and of a broker. */
+/** How the service refuses an API key without `keys:read`, and how a broker does. */
 const CANNOT_ASK = ['E_MISSING_PERMISSION', 'E_ROUTE_NOT_FOUND']
 
 async function ask(

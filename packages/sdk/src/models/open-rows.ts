@@ -1,4 +1,4 @@
-/** Opens the rows of a model, block by block. Each row may fail by itself. */
+/** Opens the rows of a model, block by block. Each row may fail on its own. */
 import type { SealedParts } from '@eaas/protocol'
 import { type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { assertArray, assertNotAborted, hasRows, isMissing, type Row } from '../input.js'
@@ -15,7 +15,7 @@ import { type Definition, isNothing, PADDING, type PlacedField, type Rare, SEAL_
 import type { FieldCode } from './fields.js'
 import type { Accepted } from './model-types.js'
 
-// The format is no secret: the envelope shows it.
+// Naming the format reveals nothing: the envelope shows it.
 const V1_HINT =
   'It is of format v1 or from server mode, bound to nothing. If you know who sealed it, pass `acceptUnbound: true`; else restore it from a backup.'
 const V2_HINT =
@@ -26,13 +26,13 @@ export interface FailedRow {
   error: EaasError
 }
 
-/** Those that opened, in their order, and those that did not. */
+/** The rows that opened, in order, and those that did not. */
 export interface RowsResult<R> {
   ok: R[]
   failed: FailedRow[]
 }
 
-/** With the index of each in the given list. */
+/** The result with each opened row's index in the given list. */
 export interface Opened extends RowsResult<Row> {
   indexes: number[]
 }
@@ -48,7 +48,6 @@ interface Deps extends OpenDeps {
   loadRare: () => Soon<Rare>
 }
 
-/** Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by default. */
 export async function openRows(
   deps: Deps,
   definition: Definition,
@@ -108,7 +107,7 @@ export function copyStored({ fields, bind, header, rowSeal, whole }: Definition,
   return copyRow(row, { index, paths: [...paths, [header]], toStore: false })
 }
 
-/** `failure`: why the model's key is unknown. @throws InvalidInputError for no row; DecryptionError */
+/** `failure`: why the model's key is unknown. @throws InvalidInputError if it is not a row; DecryptionError */
 export function readJobs(definition: Definition, row: Row, index: number, failure?: EaasError): Job[] {
   const { fields, names, keyIds, keyByRow, header } = definition
   let binding: Uint8Array | undefined
@@ -163,7 +162,7 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
   return [...jobs, { place: sealPlace, field: SEAL_FIELD, parts: openable }]
 }
 
-/** Returns the row with its opened values, and counts those that were not sealed; or returns its first error. */
+/** Returns the row with its opened values, or its first error. Counts the values that were not sealed. */
 function join(
   { accepted }: Deps,
   definition: Definition,
@@ -182,7 +181,6 @@ function join(
   for (const field of fields) {
     const { path, spec } = field
     const value = getAt(row, path)
-    // A database stores null for a value that was left out.
     if (value === null && !spec.missing.includes(null)) values.push([path, undefined])
     else if (!isMissing(value) && !jobs.some((job) => job.field === field))
       values.push([path, rareOf(definition).readPlain(definition, field, value, index)])

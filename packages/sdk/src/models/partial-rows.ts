@@ -1,4 +1,4 @@
-/** Some fields of rows: which must be written together, which a row has, and what seals and opens them for adapters. */
+/** Some fields of rows: which must be written together, which a row has, and how adapters seal and open them. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { assertNoLookalike } from '../records/lookalikes.js'
@@ -32,7 +32,7 @@ export function findLacking<F extends { name: string }>(
   return undefined
 }
 
-/** Refuses plaintext in fields that were not picked, or a stale index. @throws InvalidInputError */
+/** Refuses plaintext in fields that were not picked, and a stale index. @throws InvalidInputError */
 export function assertPicked(definition: Definition, whole: Definition, row: Row, index: number) {
   const { fields, columns, names } = definition
   const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
@@ -54,7 +54,7 @@ export function assertPicked(definition: Definition, whole: Definition, row: Row
   if (stale) refuse(stale.column, 'the index of a field that was not picked')
 }
 
-/** Picks the fields that a row has. Null stands for no value in each of them that may be missing. */
+/** Picks the fields that a row has. In a field that may be missing, null stands for no value. */
 export function pickPresent(definition: Definition, row: Row): Definition {
   const present = definition.fields.filter(({ path }) => getAt(row, path) !== undefined)
   const picked = pickFields(
@@ -86,7 +86,7 @@ export function createAccess(deps: ModelDeps, definition: Definition, createRows
   }
 }
 
-/** Lets each field that may be missing take null too, as databases store it. With `all`, every field may be missing. */
+/** Lets each field that may be missing also take null, as databases store it. With `all`, every field may be missing. */
 export function withNull<F extends { spec: { missing: readonly (null | undefined)[] } }>(
   fields: readonly F[],
   all = false,

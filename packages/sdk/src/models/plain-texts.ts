@@ -1,4 +1,4 @@
-/** Values that are not sealed yet. They are read exactly or refused: once a value is sealed, its text is gone. */
+/** Values that are not sealed yet. They are read exactly or refused: sealing a value destroys its text. */
 import { decodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { isMissing, isObject, type Row } from '../input.js'
@@ -17,7 +17,7 @@ const TEXTS: Readonly<Record<Exclude<FieldKind, 'text'>, [expected: string, read
   boolean: ['true or false', (text) => (text === 'true' ? true : text === 'false' ? false : undefined)],
   // PostgreSQL's encode() breaks lines.
   bytes: ['base64', (text) => decodeBase64(text.replaceAll(/\r?\n/g, ''))],
-  // Any other text may be JSON, or a value in a column of JSON.
+  // Any other text may be JSON, or a value in a JSON column.
   json: ['an object or list in JSON that JavaScript holds exactly', readJson],
 }
 
@@ -40,10 +40,10 @@ export function readPlain(
   try {
     plain = read(value)
   } catch {
-    // the errors of the parsers quote the text
+    // not the parsers' errors, which quote the text
   }
   if (kind === 'json' && !isTextFormat(format)) {
-    // In a column of JSON, a text is itself a value.
+    // In a JSON column, a text is itself a value.
     if (plain === undefined) return value
     throw new InvalidInputError(
       'it may be JSON or a text',
@@ -55,14 +55,14 @@ export function readPlain(
   return plain
 }
 
-/** ISO 8601, and PostgreSQL's `date` and `timestamptz`. A time without an offset is refused: unknown zone. */
+/** Matches ISO 8601, and PostgreSQL's `date` and `timestamptz`. A time without an offset is refused: its zone is unknown. */
 const DATE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,3})0*)?(?:Z|([+-])(\d\d)(?::?(\d\d))?))?$/
 
 function readDate(text: string): Date | undefined {
   const [, day, time = '00:00:00', part = '', sign, hours = 0, minutes = 0] = DATE.exec(text) ?? []
   const local = `${day}T${time}.${part.padEnd(3, '0')}Z`
   const read = new Date(local)
-  // JavaScript reads the 30th of February as the 2nd of March. Without a day, toISOString throws.
+  // JavaScript reads 30 February as 2 March. For text that DATE does not match, toISOString throws.
   if (read.toISOString() !== local) return undefined
   const offset = (Number(hours) * 60 + Number(minutes)) * 60_000
   return new Date(read.getTime() + (sign === '-' ? offset : -offset))
@@ -85,7 +85,7 @@ function countNames(value: unknown): number {
   return Object.values(value).reduce((sum: number, one) => sum + countNames(one), own)
 }
 
-/** Tells whether a parsed value has each number of its JSON text as it is written, and each name as often. */
+/** Tells whether a parsed value keeps each number as its JSON text writes it, and each name as often. */
 export function isKept(json: string, value?: unknown): boolean {
   const bare = json.replaceAll(/"(?:[^"\\]|\\.)*"/g, '')
   const numbers = bare.match(/-?\d[\d.eE+-]*/g) ?? []
@@ -93,7 +93,7 @@ export function isKept(json: string, value?: unknown): boolean {
   return countNames(value) === bare.split(':').length - 1 && numbers.every(isExact)
 }
 
-/** One spelling for each decimal number: its digits without zeros around them, and the exponent. */
+/** Returns one spelling for equal decimal numbers: the digits without outer zeros, and the exponent. */
 function decimalOf(number: string): string {
   const [, sign = '', whole = '', part = '', exponent = '0'] =
     /^(-?)(\d+)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
@@ -107,17 +107,17 @@ function decimalOf(number: string): string {
 
 export function acceptPlain(definition: Definition, field: PlacedField, value: unknown, index: number): boolean {
   if (looksSealed(value)) return false
-  return !looksSealed(readPlain(definition, field, value, index)) // an envelope may be inside of JSON
+  return !looksSealed(readPlain(definition, field, value, index)) // an envelope may be inside JSON
 }
 
-// Quotes, brackets, backslashes and invisible characters may come first, where JSON was written twice or text was
-// pasted. The base64 in its first member identifies a compact field, however short it was truncated.
+// Quotes, brackets, backslashes and invisible characters may come first, if JSON was written twice or text was pasted.
+// A compact field is recognised by the base64 in its first member, however short it was truncated.
 const SEALED_TEXT =
   /^[\s\p{C}"'[\\]*(eaas\.|\{(.*"(ciphertext|wrapped_key)\\*"|\s*\\*"[ci]\\*"\W*([\w+/]{16}|[\w+/]*$)))/su
 
-/** Whether it is an envelope, whole or truncated: that must fail, not be sealed again as plaintext. */
+/** Tells whether it is an envelope, whole or truncated, which must fail and not be sealed again as plaintext. */
 export function looksSealed(value: unknown): boolean {
-  const queue = [value] // instead of recursion, which nested lists could exhaust
+  const queue = [value] // not recursion, which nested lists could exhaust
   for (const one of queue) {
     if (typeof one === 'string') {
       if (spellingsOf(one).some((text) => SEALED_TEXT.test(text))) return true
@@ -129,7 +129,7 @@ export function looksSealed(value: unknown): boolean {
   return false
 }
 
-/** Counts the values of an opened row that were not sealed, and warns of the model's first one. */
+/** Counts an opened row's values that were not sealed, and warns of the model's first one. */
 export function countPlain(accepted: Accepted, definition: Definition, row: Row, jobs: readonly OpenJob[]): void {
   const { fields, name: model, warn } = definition
   const sealed = new Set(jobs.map(({ place }) => place.field))

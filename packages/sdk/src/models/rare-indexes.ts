@@ -1,4 +1,4 @@
-/** What few indexes need: the values in which the service takes part, errors, and a warning. */
+/** Code that few indexes need: values in which the service takes part, errors, and a warning. */
 import { encodeUtf8, lengthPrefixed } from '@eaas/protocol'
 import type { FillRandom } from '../deks/random.js'
 import { InvalidInputError, ProtocolError } from '../errors.js'
@@ -17,7 +17,7 @@ const TOOLS = {
 
 export type Tools = typeof TOOLS & { hashLocally: HashLocally; fillRandom: FillRandom }
 
-/** Sets the hash of each text. Equal texts have one hash of the service, whatever their column. */
+/** Sets the hash of each text. For the service, equal texts have one hash, whatever their column. */
 export async function hashWithService(
   { oblivious, ...own }: { oblivious: boolean; hashLocally: HashLocally; fillRandom: FillRandom },
   deps: RecordsDeps,
@@ -40,7 +40,7 @@ export function otherIndexSecret(keyId: string, name: string): ProtocolError {
   return Object.assign(new ProtocolError(message, 200), { hint })
 }
 
-/** Hashing would show the service the value, which a secret is there to prevent. */
+/** Hashing would show the value to the service, which the secret is meant to prevent. */
 export function hashDespiteSecret(): InvalidInputError {
   const hint = 'Let a model make the index, or leave it out.'
   return new InvalidInputError('a client with a secret sends no value to be hashed', hint)
@@ -48,7 +48,7 @@ export function hashDespiteSecret(): InvalidInputError {
 
 const warned = new Set<string>()
 
-/** What those who test guesses find out, and what may be changed besides leaving out the index. */
+/** What an attacker who tests guesses finds, and what can be changed besides leaving out the index. */
 const GIVEN_AWAY: Readonly<Record<IndexColumn['kind'], readonly [found: string, remedy: string]>> = {
   exact: ['them all', ', add a field'],
   prefix: ['how each begins', ''],
@@ -56,7 +56,7 @@ const GIVEN_AWAY: Readonly<Record<IndexColumn['kind'], readonly [found: string, 
   range: ['the bucket of each', ', declare larger buckets'],
 }
 
-/** Warns, once a process, of an index that guesses give away; `isMixed`: the application's secret is in it. */
+/** Warns once per process about an index that guesses reveal; `isMixed` tells whether the application's secret is in it. */
 export function warnOfFewValues({ column, fields: indexed, source, kind }: IndexColumn, isMixed: boolean): void {
   const fields = indexed.map(({ name }) => name)
   const index = JSON.stringify([column, fields])

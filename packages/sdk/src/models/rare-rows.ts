@@ -1,4 +1,4 @@
-/** What only some rows need, see `needRare` and `needsRare`; queries; the warning of a model. */
+/** Code that only some rows need (`needRare`, `needsRare`), that queries need, and a model's warning. */
 export { assertJsonValue, encodeJson } from '../json.js'
 export { assertNoLookalike } from '../records/lookalikes.js'
 export { together, withDeks } from '../records/seal-blocks.js'

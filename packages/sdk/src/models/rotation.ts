@@ -1,4 +1,4 @@
-/** Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
+/** Moves stored rows to the current version of their key, or to new DEKs. See `rewrap` and `reseal` of a model. */
 import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
@@ -18,7 +18,7 @@ import type { RowRead, SealDeps, SealOptions } from './seal-rows.js'
 
 const BATCH_ROWS = 500
 const MAX_BATCH_ROWS = 10_000
-/** How many wrapped keys are remembered: rows that share one are usually close together. */
+/** How many wrapped keys are remembered. Rows that share one are usually close together. */
 const MAX_KNOWN = 10_000
 
 export interface RewrapOptions extends CallOptions {
@@ -29,13 +29,13 @@ export interface RewrapOptions extends CallOptions {
 /** The result for one row. `index` counts from 0 over all batches. */
 export type RewrapItem<R> =
   | { index: number; status: 'changed'; row: R }
-  /** The row was under the current version already, and is returned unchanged. */
+  /** The row was already under the current version, and is returned unchanged. */
   | { index: number; status: 'current'; row: R }
   | { index: number; status: 'failed'; error: EaasError }
 
 export interface RewrapBatch<R> {
   items: RewrapItem<R>[]
-  /** Over all batches so far. */
+  /** The sums over all batches so far. */
   progress: { done: number; changed: number; current: number; failed: number }
 }
 
@@ -58,7 +58,7 @@ export async function* rewrapRows(
   const findVersion = (key_id: string): Promise<number> => {
     const version = versions.get(key_id) ?? deps.getKey(key_id, signal).then((key) => key.current_version)
     versions.set(key_id, version)
-    version.catch(() => versions.delete(key_id)) // callers of this batch get the error; the next batch tries again
+    version.catch(() => versions.delete(key_id)) // this batch's callers get the error; the next batch tries again
     return version
   }
   const ask = async ([name, wrapped]: [string, CommittedKey]) => {
@@ -69,7 +69,7 @@ export async function* rewrapRows(
       refused.set(name, failureOf(error))
     }
   }
-  /** The changed row, the error of its first value that fails, or undefined where nothing changes. */
+  /** Returns the changed row, the error of its first value that fails, or undefined if nothing changes. */
   const rewrapOne = (row: Row, keys: WrappedKeys, index: number): Row | EaasError | undefined => {
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {
@@ -131,12 +131,12 @@ function itemOf(index: number, row: Row | EaasError): RewrapItem<Row> {
   return isEaasError(row) ? { index, status: 'failed', error: row } : { index, status: 'changed', row }
 }
 
-/** All that decides the result of a wrapped key, so that an altered row affects no other. */
+/** Names all that the result of a wrapped key depends on, so that an altered row affects no other. */
 function nameOf(wrapped: CommittedKey): string {
   return [wrappingVersion(wrapped), wrapped.commitment, wrapped.needsSecret, dekName(wrapped)].join('/')
 }
 
-/** The wrapped keys of a row with their paths: of the envelopes, or of the header of the compact form. */
+/** A row's wrapped keys with their paths, from its envelopes or from the compact form's header. */
 type WrappedKeys = [Path, CommittedKey][]
 
 function wrappedKeys(definition: Definition, jobs: ReturnType<typeof OpenRows.readJobs>, row: Row): WrappedKeys {
@@ -202,7 +202,7 @@ export async function sealEach(
   }
   const sealed = new Map<unknown, Row | EaasError>()
   const pace = createPace()
-  // A key that cannot be used fails its own rows alone. The wraps of all still go out together.
+  // A key that cannot be used fails only its own rows. The wraps of all keys are still sent together.
   const sealingEach = Object.values(byKey).map(async (own) => {
     const made = await sealing
       .sealRead(deps, definition, own, { ...options, pace })
@@ -213,7 +213,7 @@ export async function sealEach(
   return read.map((one) => (isEaasError(one) ? one : (sealed.get(one) ?? {})))
 }
 
-/** Reads each row as `readRow` does, and returns an error in place of each that it refuses. */
+/** Reads each row as `readRow` does. Returns an error for each that it refuses. */
 export function readEach(
   { readRow }: Pick<typeof SealRows, 'readRow'>,
   definition: Definition,

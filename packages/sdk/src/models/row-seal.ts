@@ -1,4 +1,4 @@
-/** bindings.md 4: an envelope without plaintext, bound to the fields with a value, their ciphertexts and indexes. */
+/** A row's seal (bindings.md 4): an envelope without plaintext, bound to the fields with a value, their ciphertexts and indexes. */
 import { compareUtf8, concatBytes, encodeUtf8, isWellFormed, lengthPrefixed } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
@@ -13,7 +13,7 @@ const NONE = new Uint8Array(0)
 
 export type Cell = { iv: Uint8Array; sealed: Uint8Array }
 
-/** The AAD of a row's seal. `row` has its stored index columns; `cellOf` is undefined without a value. */
+/** Returns the AAD of a row's seal. `row` has its stored index columns; `cellOf` returns undefined for no value. */
 export function sealAad(
   definition: Definition,
   keyId: string,
@@ -43,7 +43,10 @@ export function assertSealColumn(row: Row, index: number): void {
   throw new InvalidInputError(`record ${index}: the seal would overwrite the column "${ROW_SEAL}"`, hint)
 }
 
-/** Not in an empty row, as of an outer join. @throws InvalidInputError if a column was not read; DecryptionError */
+/**
+ * Tells whether a row has a seal; an empty one, as from an outer join, has none. @throws InvalidInputError if a column
+ * was not read; DecryptionError
+ */
 export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
   const value = valueIn(row, ROW_SEAL)
   const { fields, columns } = definition.whole ?? definition

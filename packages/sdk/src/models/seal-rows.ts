@@ -1,4 +1,4 @@
-/** Seals the rows of a model, and makes its indexes. With a synchronous engine, its loops await nothing for each field. */
+/** Seals the rows of a model, and makes its indexes. With a synchronous engine, its loops await nothing per field. */
 import { encodeFieldText, encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { OwnDek } from '../deks/random.js'
 import { assertNotAborted, isMissing, type Row } from '../input.js'
@@ -23,7 +23,7 @@ export interface SealDeps extends RecordsDeps {
 function needRare({ whole, ...definition }: Definition, rows: readonly Row[]): boolean {
   const { fields, columns, rowSeal, dek } = definition
   return (
-    whole !== undefined || // the other fields are checked too
+    whole !== undefined || // the other fields are also checked
     rowSeal ||
     dek !== 'shared' ||
     fields.some(({ spec }) => spec.kind === 'json') ||
@@ -47,7 +47,7 @@ export async function sealRows(
   const read: RowRead[] = []
   for (const [at, row] of rows.entries()) {
     if (pace.due()) await pace.rest(options.signal)
-    // Of a change, the application gave no record, but a condition.
+    // For a change, the application gave a condition, not a record that could be named.
     read.push(naming(definition, definition.whole && row, () => readRow(definition, row, at)))
   }
   return sealRead(deps, definition, read, { ...options, pace })
@@ -77,7 +77,7 @@ const LOW_ENTROPY =
 
 const checked = new WeakSet<Definition>()
 
-/** Finds the indexes of a model that give all their values away, and of which it warns, at the first call only. */
+/** Finds the indexes that reveal all their values, and of which the model warns. Only at the first call. */
 export function findFewValues(definition: Definition): IndexColumn[] {
   if (checked.has(definition)) return []
   checked.add(definition)
@@ -88,7 +88,7 @@ export function findFewValues(definition: Definition): IndexColumn[] {
 
 function hasFewValues(field: string): boolean {
   const words = field.split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/).map((word) => word.toLowerCase())
-  // Two in a row may be one word: `post_code`.
+  // Two words in a row may be one: `post_code`.
   return words.some((word, at) => LOW_ENTROPY.test(word) || LOW_ENTROPY.test(word + (words[at + 1] ?? '')))
 }
 
@@ -97,7 +97,7 @@ export interface SealOptions extends RowsOptions {
   ownDek?: boolean
 }
 
-/** In the order of the columns; undefined where a value is missing. */
+/** In the order of the columns; undefined if a value is missing. */
 export type RowTexts = readonly (ColumnTexts | undefined)[]
 
 export interface RowRead {
@@ -105,13 +105,13 @@ export interface RowRead {
   texts: RowTexts
   /** The fields that have a value to seal. */
   present: readonly PlacedField[]
-  /** The key of its values; undefined where it has none to seal. */
+  /** The key of its values; undefined if it has none to seal. */
   keyId: string | undefined
   binding: Uint8Array | undefined
   use?: NamedUse | undefined
 }
 
-/** Checks every value of a row, and makes the texts of its index columns and what its values are bound to. */
+/** Checks every value of a row. Makes the texts of its index columns, and what its values are bound to. */
 export function readRow(definition: Definition, row: Row, index: number): RowRead {
   const { fields, whole } = definition
   if (whole) rareOf(definition).assertPicked(definition, whole, row, index)
@@ -168,12 +168,12 @@ async function sealValues(
   const { pace, signal } = options
   const dek = options.ownDek && definition.dek === 'shared' ? 'call' : definition.dek
   const paths = [...fields.map(({ path }) => path), ...(definition.rowSeal ? [SEAL_FIELD.path] : [])]
-  const backlog = createBacklog(envelopes.isSync() && !keyByRow) // with a key for each row, many DEKs are wrapped at a time
+  const backlog = createBacklog(envelopes.isSync() && !keyByRow) // if each row has its own key, many DEKs are wrapped at a time
   const out: Row[] = []
   const encode = format === 'text' ? textOf : format === 'compact-text' ? encodeFieldText : encodeSealed
   const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly SealedParts[]) => {
     const values = sealed.map((parts, number): [Path, unknown] => [present[number]?.path ?? [], encode(parts)])
-    const isSealed = definition.rowSeal && fields.length > 0 // without a field, the stored seal stays
+    const isSealed = definition.rowSeal && fields.length > 0 // without fields, the stored seal stays
     const full = withValues(isSealed ? { [SEAL_FIELD.name]: null, ...row } : row, values)
     if (fields.length === 0 || !isCompactFormat(format)) out[at] = full
     else if (format === 'compact') out[at] = packRow(full, paths, definition, at)
@@ -182,12 +182,12 @@ async function sealValues(
   let isCollecting = false
   const keyOf = (at: number) => read[at]?.keyId
   const useOf = (at: number) => read[at]?.use
-  const getValue = definition.rowSeal ? await options.indexing : undefined // the seals are made from the indexes
+  const getValue = definition.rowSeal ? await options.indexing : undefined // the seals cover the indexes
   const sealBlock = async (start: number, end: number, dekOf: (at: number) => OwnDek | undefined) => {
     for (const [number, { row, present, keyId = '', binding, use }] of read.slice(start, end).entries()) {
       const at = start + number
-      // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps of rows
-      // with their own keys are collected, which would then go out in many small requests.
+      // No rest before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps of
+      // rows with their own keys are collected, which would otherwise be sent in many small requests.
       if (at > 0 && !isCollecting && pace.due())
         await restAndReport(deps, pace, options, { done: at, total: read.length })
       const plaintexts = present.map(({ path, name, spec }) => ({

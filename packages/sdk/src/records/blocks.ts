@@ -1,4 +1,4 @@
-/** What calls on many rows, of records and of models, share: rests and progress, and which columns are indexes. */
+/** What calls on many rows share, for records and models: rests, progress, and the recognition of index columns. */
 import type { wire } from '@eaas/protocol'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks, Wrap } from '../deks/encrypt-deks.js'
@@ -14,7 +14,7 @@ import type { Envelopes } from './seal-envelopes.js'
 /** How many records are decoded at a time, so that memory does not grow with the list. */
 export const BLOCK_RECORDS = 1_000
 
-/** In records. */
+/** Counts of records. */
 export interface Progress {
   done: number
   total: number
@@ -29,9 +29,9 @@ export interface RowsOptions {
 
 export interface KeyLookup {
   getKey(keyId: string, signal: AbortSignal | undefined): Promise<wire.KeyWithVersions>
-  /** Returns the id of the key of this name, whatever its status; undefined where there is none. */
+  /** Returns the id of the key with this name, whatever its status; undefined if there is none. */
   findKey(name: string): Promise<string | undefined>
-  /** Returns the id of the active key of this name, which it creates where there is none. */
+  /** Returns the id of the active key with this name, and creates it if there is none. */
   ensureKey(name: string): Promise<string>
 }
 
@@ -48,11 +48,11 @@ export interface RecordsDeps extends OpenDeps {
   createOwnDek: typeof createOwnDek
   envelopes: Envelopes
   encryptDeks: EncryptDeks
-  /** The index secrets, cached as the DEKs that open; a name stands for the wrapped key. */
+  /** The index secrets, cached like the DEKs that open, with a name in place of the wrapped key. */
   indexSecrets: DecryptDeks
 }
 
-/** Gives the event loop a turn and reports progress. @throws AbortedError when aborted or closed */
+/** Lets the event loop run, and reports progress. @throws AbortedError when aborted or closed */
 export async function restAndReport(
   { closed }: Pick<RecordsDeps, 'closed'>,
   pace: Pace,
@@ -64,13 +64,13 @@ export async function restAndReport(
   onProgress?.(progress)
 }
 
-/** Returns an error that fails some values alone. @throws any other error: of an abort, or not of the SDK */
+/** Returns an error that fails only some values. @throws any other error: an abort, or one that is not the SDK's */
 export function failureOf(error: unknown): EaasError {
   if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
   return error
 }
 
-/** Returns the function's result, or the error of the SDK that it throws. */
+/** Returns the function's result, or the SDK error that it throws. */
 export function attempt<T>(run: () => T): T | EaasError {
   try {
     return run()
@@ -83,7 +83,7 @@ export function attempt<T>(run: () => T): T | EaasError {
 interface HashColumn {
   column: string
   bits?: number | undefined
-  /** `ngram` where it holds a list of indexes. */
+  /** `ngram` if it holds a list of indexes. */
   kind?: string
 }
 
@@ -103,10 +103,10 @@ export function assertIndexColumn(record: Row, column: HashColumn, place: Record
   throw new InvalidInputError(`the index would overwrite the column ${JSON.stringify(column.column)}`, hint, place)
 }
 
-/** How the texts that models make of names and values begin (index-texts.md 2). */
+/** The beginning of texts that models make from names and values (index-texts.md 2). */
 export const MADE_TEXT = /^eaas\/(?:index|compound)\//
 
-/** Refuses what cannot be hashed, or begins as a model's index text does. @throws InvalidInputError */
+/** Refuses what cannot be hashed, and text that begins like a model's index text. @throws InvalidInputError */
 export function assertHashedAsItIs(value: unknown, place?: RecordPlace): void {
   assertHashable(value, place)
   if (!MADE_TEXT.test(value)) return

@@ -1,4 +1,4 @@
-/** Envelopes of format v2: context (envelope-v2.md), secrets in their keys (application-secret.md), and engine. */
+/** Envelopes of format v2: their context (envelope-v2.md), the secrets in their keys (application-secret.md), and the engine. */
 import type { BoundKeys, Context, SecretFlag } from '@eaas/protocol'
 import {
   BOUND_KEYS_BYTES,
@@ -21,7 +21,7 @@ export function readContext(keyId: string, context: unknown, place?: RecordPlace
 
 export type Format = { context?: Context | undefined; envelope?: 1 | 2 | undefined }
 
-/** Returns the AAD of an envelope to write; undefined for format v1, which has none. @throws InvalidInputError */
+/** Returns the AAD for a new envelope; undefined for format v1, which has none. @throws InvalidInputError */
 export function readFormatAad(
   keyId: string,
   { context = NO_CONTEXT, envelope }: Format,
@@ -41,7 +41,7 @@ export function readingContext(read: () => Uint8Array, place?: RecordPlace): Uin
   }
 }
 
-/** Runs the function with the keys that format v2 derives from a DEK and the application's secret. */
+/** Runs a function with the keys that format v2 derives from a DEK and the application's secret. */
 export function useKeys<T>(
   engine: Engine,
   dek: Secret,
@@ -56,7 +56,7 @@ export function useKeys<T>(
 export interface Secrets {
   /** The first one seals, each of them opens. Empty if there is none. */
   list: readonly Secret[]
-  /** Whether values that were sealed without a secret open even though there is one. */
+  /** Whether values that were sealed without a secret open although there is one. */
   acceptWithout: boolean
 }
 
@@ -69,7 +69,7 @@ export function flagOf(secret: Secret | undefined): SecretFlag {
   return secret ? { needsSecret: true } : {}
 }
 
-/** Mixes a secret into a key (application-secret.md 2), and runs the function with the result, or with the key itself. */
+/** Runs a function with a key into which a secret is mixed (application-secret.md 2), or without a secret with the key itself. */
 export function withMixed<T>(
   engine: Engine,
   key: Uint8Array,
@@ -93,22 +93,22 @@ export function withMixed<T>(
 
 export interface EnvelopeEngine {
   readonly secrets: Secrets
-  /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
+  /** Loads the engine. Await it before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
   engine(): Engine
-  /** Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or unwrapped. */
+  /** Tells whether the engine is synchronous, so that a promise can only mean that a DEK is being wrapped or unwrapped. */
   isSync(): boolean
 }
 
-/** @param selectEngine called again when its promise was rejected */
+/** @param selectEngine called again if its promise was rejected */
 export function createEnvelopes(selectEngine: () => Soon<Engine>, secrets: Secrets): EnvelopeEngine {
   const load = loadOnce(async () => selectEngine())
   let engine: Engine | undefined
   const selected = selectEngine()
   if (!isPromise(selected)) engine = selected
-  else selected.catch(() => undefined) // started early; ready() tries again and reports the error
+  else selected.catch(() => undefined) // only a head start: ready() tries again and reports the error
 
-  const current = () => engine as Engine // callers wait for ready() first
+  const current = () => engine as Engine // callers first wait for ready()
   return {
     secrets,
     ready() {

@@ -1,4 +1,4 @@
-/** What streams and synchronous calls take of a client: engine and DEKs. Not public; may change any time. */
+/** What streams and synchronous calls use of a client: its engine and DEKs. Not public, and may change any time. */
 import { InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 import type { OpenDeps, RecordsDeps } from './blocks.js'
@@ -9,14 +9,14 @@ export interface LoadParts {
 }
 
 export interface PartsOwner {
-  /** Loads the parts and the engine; no promise once they are there. */
+  /** Loads the parts and the engine. Returns no promise once they are loaded. */
   readonly [CLIENT_PARTS]: LoadParts
 }
 
-/** From the registry of symbols, since the client may be of another copy. Its number changes with what it returns. */
+/** A symbol from the registry, since the client may come from another copy. Its number changes with what it returns. */
 export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
 
-/** Returns what loads the parts of a client. @throws InvalidInputError when it is not a client */
+/** Returns the function that loads a client's parts. @throws InvalidInputError when it is not a client */
 export function clientParts(eaas: unknown): LoadParts {
   const load = (eaas as Partial<PartsOwner> | null | undefined)?.[CLIENT_PARTS]
   if (typeof load === 'function') return load

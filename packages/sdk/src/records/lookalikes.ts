@@ -1,19 +1,19 @@
-/** Refuses records that have a field under another spelling of its name, which would silently leave a value unencrypted. */
+/** Refuses records with a field under another spelling of its name, which would silently leave a value unencrypted. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, plainName, type Row, valueIn } from '../input.js'
 import type { Path, RecordField } from './paths.js'
 import { findEnd, isRecord } from './plain-rows.js'
 
-/** Shorter names with two letters swapped are often two names. */
+/** Shorter names with two letters swapped are often two different names. */
 const MIN_SWAPPED = 5
 const MAX_SPELLINGS = 10_000
-/** Longer names are not misspellings of a name that a person wrote. */
+/** A longer name is not a misspelling of one that a person wrote. */
 const MAX_NAME = 128
 /** How deep the objects of a record are searched for a field. */
 const MAX_DEPTH = 5
 export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
-/** Refuses a record that lacks a field, or has null, but has a value under another spelling of its name. */
+/** Refuses a record that has nothing or null in a field, but a value under another spelling of its name. */
 export function assertNoLookalike(
   row: Row,
   { name, path }: RecordField,
@@ -39,7 +39,7 @@ function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string
   return near ?? findElsewhere(row, [], { path, taken, isNull })
 }
 
-/** Finds a member whose name, joined to those of the objects around it, is another spelling of the whole path. */
+/** Finds a member whose name, joined with the names of the objects around it, is another spelling of the whole path. */
 function findElsewhere(
   object: Row,
   around: Path,
@@ -60,7 +60,7 @@ function findElsewhere(
   return undefined
 }
 
-/** The path itself, or a known name. A column named as the path with its dots is not the field. */
+/** Tells whether it is the path itself, or a known name. A column whose name is the path with its dots is not the field. */
 function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
   const full = here.join('.')
   return full === path.join('.') ? here.length === path.length : taken.has(full)
@@ -74,7 +74,7 @@ function leadsTo(here: Path, path: Path): boolean {
   )
 }
 
-/** Whether they differ in case, separators, a doubled letter, or two swapped letters; `line12` and `line21` are two. */
+/** Tells whether names differ only in case, separators, a doubled letter, or two swapped letters; `line12` and `line21` are two. */
 function isSameName(one: string, other: string): boolean {
   const [a, b] = [spellingOf(one), spellingOf(other)]
   if (a === b || a.length !== b.length || a.length < MIN_SWAPPED) return a === b
@@ -84,7 +84,7 @@ function isSameName(one: string, other: string): boolean {
   return swapped === b && !/\d/.test(a.slice(at, at + 2))
 }
 
-/** Cached, since the same few names are compared for each record. */
+/** Cached, since each record has the same few names. */
 const spellings = new Map<string, string>()
 
 function spellingOf(name: string): string {

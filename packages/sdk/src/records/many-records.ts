@@ -1,4 +1,4 @@
-/** Seals or opens fields of many records; checks before that the records have them. */
+/** Seals or opens fields of many records, after checking that the records have them. */
 import { type Context, type Envelope, encodeSealed, type SealedParts } from '@eaas/protocol'
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
@@ -38,9 +38,9 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   extends RowsOptions {
   /** The key under which all fields are sealed. */
   keyId: string
-  /** The fields to seal; a dot leads into an object: `'address.street'`. One that no record has is refused. */
+  /** The fields to seal; a dot leads into an object: `'address.street'`. A field that no record has is refused. */
   fields: readonly F[]
-  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
+  /** Those of `fields` that a record may lack. A record without any of the others is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
   /** Binds each field: it decrypts only with the same context. An explicit `undefined` is refused. */
   context?: ContextOf<R, F>
@@ -48,7 +48,7 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   envelope?: 1 | 2 | undefined
   /** Which DEK seals the rows: the key's (`shared`), one for this call, or one for each record. */
   dek?: DekScope | undefined
-  /** The column for the blind index of each field that is to be searched by its exact value. */
+  /** The column of the blind index for each field to search by its exact value. */
   index?: I
 }
 
@@ -95,7 +95,7 @@ export async function encryptMany(
       if (pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const out = rows[at] ?? {}
       const own = dekOf(at)
-      // All of them before the first value is replaced: the function `context` may read any member of the record.
+      // Computed before the first value is replaced: the function `context` may read any member of the record.
       const aads = placed.map(({ name }) => aadAt(out, { index: at, field: name }))
       for (const { name, path } of indexed) {
         const value = getAt(out, path)
@@ -155,7 +155,7 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
     RowsOptions {
   /** The fields to open; a dot leads into an object. A field that no record has is refused. */
   fields: readonly F[]
-  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
+  /** Those of `fields` that a record may lack. A record without any of the others is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
   /** Text by default. */
   as?: A
@@ -239,7 +239,7 @@ function assertFields(fields: unknown, optional: unknown): asserts fields is rea
 }
 
 function copyNamed(records: unknown, fields: readonly string[], toStore: boolean) {
-  // A name with dots may also be a column.
+  // A column's name may also contain dots.
   const paths = fields.flatMap((name) => (name.includes('.') ? [[name], name.split('.')] : [[name]]))
   const rows = copyRows(records, { paths, toStore })
   return { rows, placed: placeFields(rows, fields) }
@@ -262,9 +262,9 @@ async function checkPresence(
 }
 
 /**
- * What the fields of records are bound to: one context for all, or a function that is called with a record and the name
- * of a field. The function must return the same for the same record when it is decrypted, so use members that do not
- * change and are not encrypted.
+ * What records' fields are bound to: one context for all, or a function of a record and the name of a field. For
+ * decryption, the function must return the same for the same record, so use members that do not change and are not
+ * encrypted.
  */
 export type ContextOf<R, F> = Context | ((record: R, field: F) => Context)
 
@@ -289,9 +289,9 @@ function contextAt<R>(context: ContextOf<R, string> | undefined, record: R, plac
 }
 
 /**
- * The same type, which editors and declarations print with its members instead of the types that it is made from.
- * Public types use it within `[R] extends [unknown] ? … : never`: while `R` is not known, in an application's generic
- * function, they are printed by name, since such a type has no members yet.
+ * The same type, which editors and declarations print with its members instead of the types it is made from. Public
+ * types use it within `[R] extends [unknown] ? … : never`: in an application's generic function, while `R` is not
+ * known, they are printed by name, since such a type has no members yet.
  */
 export type Show<T> = { [K in keyof T]: T[K] } & {}
 
@@ -300,7 +300,7 @@ type Sealable = string | Binary | Missing
 type Openable = StoredEnvelope | Missing
 
 type FieldOf<R, V> = { [K in keyof R & string]-?: R[K] extends V ? K : never }[keyof R & string]
-/** The same, with paths into objects, at most four deep, since types may contain themselves. */
+/** The same with paths into objects, at most four deep, since types may contain themselves. */
 type PathOf<R, V, Depth extends 0[] = []> =
   | FieldOf<R, V>
   | (Depth['length'] extends 4

@@ -1,11 +1,14 @@
-/** Checks that records have the fields that `encryptMany` and `decryptMany` name: a misspelt name would silently leave a value unencrypted. */
+/**
+ * Checks that records have the fields that `encryptMany` and `decryptMany` name. A misspelt name would silently leave a
+ * value unencrypted.
+ */
 import { InvalidInputError } from '../errors.js'
 import { didYouMean, nearestName, type Row } from '../input.js'
 import { AS_RECORDS_DO, assertNoLookalike } from './lookalikes.js'
 import { assertFieldPath, assertNoneInside, getAt, type Path, type RecordField } from './paths.js'
 import { assertNoNullObject, assertPath, findEnd, namesBoth } from './plain-rows.js'
 
-/** A name with dots is a column where a record has one of exactly that name, else it leads into objects. */
+/** A name with dots is a column if a record has one of exactly that name. Otherwise it leads into objects. */
 export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {
   const fields = names.map((name): RecordField => {
     const path = name.split('.')
@@ -24,7 +27,7 @@ export interface PresenceOptions {
   fields: readonly RecordField[]
   optional: readonly string[]
   columns: readonly string[]
-  /** To be sealed: null in a field does not rule out a value under another spelling of its name. */
+  /** Whether it is for sealing: then null in a field does not rule out a value under another spelling of its name. */
   toSeal: boolean
 }
 
@@ -43,7 +46,7 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
       if (mayBeElsewhere) assertNoLookalike(row, field, names, index)
       return value
     },
-    /** After the last record. @throws InvalidInputError when one, or all, lack a field that is not optional */
+    /** Called after the last record. @throws InvalidInputError when one, or all, lack a field that is not optional */
     end(): void {
       for (const [field, { index, row }] of missing) {
         assertNoNullObject(row, field, index)
@@ -63,7 +66,7 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
   }
 }
 
-/** Suggests the path in the row whose spelling is nearest to one that it lacks. */
+/** Finds the path in the row whose spelling is nearest to one that it lacks. */
 function findNear(row: Row, path: Path): string | undefined {
   const { parent, at, name } = findEnd(row, path)
   const near = nearestName(name, Object.keys(parent))

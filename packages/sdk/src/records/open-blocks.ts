@@ -10,18 +10,18 @@ export type OpenJob = { place: RecordPlace; parts: OpenableParts; dek?: string; 
 
 export interface Opening<J extends OpenJob> extends RowsOptions {
   pace: Pace
-  /** What `onProgress` receives before the job is opened. */
+  /** Returns what `onProgress` gets before the job is opened. */
   progressOf(job: J): Progress
-  /** Takes the plaintext of a job. An error of the SDK that it throws goes to `fail`. */
+  /** Gets a job's plaintext. If it throws an error of the SDK, `fail` gets that. */
   take(job: J, plaintext: Uint8Array): void
-  /** Takes the error of a job that does not open; what it throws ends the block. */
+  /** Gets the error of a job that does not open. If it throws, that ends the block. */
   fail(job: J, error: EaasError): void
 }
 
-/** By their names. */
+/** By the names of DEKs. */
 type Deks = Map<string, Secret>
 
-/** Runs a task for each block of records, and releases the DEKs that were unwrapped. */
+/** Runs a task for each block of records. Releases the DEKs that were unwrapped. */
 export async function eachBlock(count: number, task: (start: number, deks: Deks) => Promise<void>): Promise<void> {
   const deks: Deks = new Map()
   try {
@@ -31,7 +31,7 @@ export async function eachBlock(count: number, task: (start: number, deks: Deks)
   }
 }
 
-/** Opens jobs in order, with one request for DEKs not in `deks`; a refused one fails the jobs that need it. */
+/** Opens jobs in order, with one request for DEKs missing in `deks`. If one is refused, the jobs that need it fail. */
 export async function openBlock<J extends OpenJob>(
   deps: OpenDeps,
   jobs: readonly J[],
@@ -66,7 +66,7 @@ export async function openBlock<J extends OpenJob>(
   await backlog.flush()
 }
 
-/** In one request; the first envelope proves each DEK. Once settled, adds none to `deks`: the caller releases them. */
+/** Unwraps in one request; the first envelope proves each DEK. Once settled, adds none to `deks`, which the caller releases. */
 async function unwrapEach(
   { decryptDeks, envelopes }: OpenDeps,
   jobs: readonly OpenJob[],
@@ -85,7 +85,7 @@ async function unwrapEach(
       job.plaintext = await inEitherUse(job.parts, (parts) =>
         decryptDeks.use(parts, signal, (dek) => {
           deks.set(name, dek.share())
-          return openWith(envelopes, dek, parts, job.place) // proves that it is the right one and may be cached
+          return openWith(envelopes, dek, parts, job.place) // proves that it is the right DEK, which may be cached
         }),
       )
     } catch (error) {

@@ -13,13 +13,13 @@ import { readEnvelope } from './read-envelope.js'
 
 declare const demanded: unique symbol
 
-/** The parts of an envelope that `demandContext` found to have the format that the caller demands. */
+/** The parts of an envelope that `demandContext` accepted: it has the format that the caller demands. */
 export interface OpenableParts extends SealedParts, WrappedFor {
   readonly [demanded]: true
   aad?: Uint8Array
 }
 
-/** @throws InvalidInputError for no context; DecryptionError for another key, and for format v1 with a context */
+/** @throws InvalidInputError if the context is not one; DecryptionError for another key, and for format v1 with a context */
 export function demandContext(
   parts: SealedParts,
   { context, acceptUnbound = false, keyIds }: DemandOptions,
@@ -41,7 +41,7 @@ export function foreignKey(key_id: string, expected: string, hint: string, place
   return new DecryptionError(place, { message, hint })
 }
 
-/** Like `demandContext`, with the AAD of the context. `hint` says what to do about an envelope of the other format. */
+/** Like `demandContext`, with the context's AAD. `hint` is advice for an envelope of the other format. */
 export function demandAad(
   parts: SealedParts,
   {
@@ -57,7 +57,10 @@ export function demandAad(
   return openable
 }
 
-/** envelope.md 6, envelope-v2.md 6. @throws DecryptionError, the same for every cause but secrets: see `secretsFor` */
+/**
+ * Opens an envelope (envelope.md 6, envelope-v2.md 6). @throws DecryptionError, identical for every cause except a
+ * missing secret, see `secretsFor`
+ */
 export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, secrets: Secrets): Soon<Uint8Array> {
   const { commitment, aad, key_id: keyId, iv, sealed } = parts
   const fitting = secretsFor(parts, secrets)
@@ -65,7 +68,7 @@ export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, sec
   if (!aad) throw new DecryptionError()
   const open = (secret: Secret | undefined) =>
     useKeys(engine, dek, { keyId, secret }, (keys) =>
-      // First the commitment: AES-GCM alone can open one ciphertext under two keys.
+      // The commitment comes first: AES-GCM alone can open one ciphertext under two keys.
       equalInConstantTime(keys.commitment, commitment) ? engine.open(keys.key, iv, sealed, aad) : undefined,
     )
   return use(tryEach(fitting, open), (opened) => {
@@ -74,7 +77,7 @@ export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, sec
   })
 }
 
-/** The secrets it may be sealed under; undefined for none. @throws DecryptionError where none fits */
+/** Returns the secrets under which it may be sealed; undefined stands for none. @throws DecryptionError if none fits */
 export function secretsFor(
   { needsSecret }: SecretFlag,
   { list, acceptWithout }: Secrets,
@@ -95,14 +98,14 @@ function tryEach<T>(
   return use(attempt(first), (found) => (found !== undefined || others.length === 0 ? found : tryEach(others, attempt)))
 }
 
-/** Opens at once with a synchronous engine and a cached DEK. @throws DecryptionError */
+/** Opens synchronously with a synchronous engine and a cached DEK. @throws DecryptionError */
 export function openEnvelope(
   { envelopes, decryptDeks }: Pick<OpenDeps, 'envelopes' | 'decryptDeks'>,
   parts: OpenableParts,
   signal: AbortSignal | undefined,
 ): Soon<Uint8Array> {
   const open = (one: OpenableParts) => decryptDeks.use(one, signal, (dek) => openWith(envelopes, dek, one))
-  return parts.orUse ? inEitherUse(parts, open) : open(parts) // an error shows few frames of its caller
+  return parts.orUse ? inEitherUse(parts, open) : open(parts) // an error has few stack frames for its caller
 }
 
 export function openWith(
@@ -136,18 +139,18 @@ export function toJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(decodeUtf8(bytes))
   } catch {
-    // The parser's message quotes the text.
+    // Without the parser's message, which quotes the text.
     throw new ContentError('the decrypted value is not JSON', 'Use decryptText() or decrypt().')
   }
 }
 
-/** The uses that a value's context implies; undefined unless it says that a model sealed the value. */
+/** Returns the uses that a context implies; undefined unless it says that a model sealed the value. */
 export function usesIn(context: Context | undefined): Uses | undefined {
   const { model } = context ?? {}
   return model === undefined ? undefined : usesOfModel(model, () => context ?? {})
 }
 
-/** Runs with a wrapped key in its first use, and in its other one if the service refuses the first. */
+/** Runs with a wrapped key in its first use and, if the service refuses that, in its other use. */
 export function inEitherUse<K extends WrappedFor, T>(wrapped: K, run: (wrapped: K) => Soon<T>): Soon<T> {
   const ran = run(wrapped)
   if (!wrapped.orUse || !isPromise(ran)) return ran

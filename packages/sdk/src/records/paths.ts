@@ -2,13 +2,12 @@
 import { InvalidInputError } from '../errors.js'
 import { isName, isObject, type Row, valueIn } from '../input.js'
 
-/** A field's name split at its dots. */
 export type Path = readonly string[]
 
 /** Its name as the caller wrote it, and its path in the records. */
 export type RecordField = { name: string; path: Path }
 
-/** Refuses an empty name, and brackets, which elsewhere mean elements of lists. @throws InvalidInputError */
+/** Refuses an empty name, and brackets, which other libraries use for elements of lists. @throws InvalidInputError */
 export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
   const hint = 'Encrypt a list as a whole, as JSON.'
@@ -24,13 +23,16 @@ export function getAt(row: Row, path: Path): unknown {
   return value
 }
 
-/** Writes into the row itself, which has the objects of the path. */
+/** Changes the row itself, in which the objects of the path exist. */
 export function putAt(row: Row, path: Path, value: unknown): void {
   const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
   parent[path.at(-1) ?? ''] = value
 }
 
-/** Undefined removes a value. Shares objects on no path. @throws InvalidInputError for a member of the row's class */
+/**
+ * Returns a copy with these values; undefined removes one. Objects on a path are copied, not shared. @throws
+ * InvalidInputError for a member of the row's class
+ */
 export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
   const copy = { ...row }
   const own = new Set<unknown>([copy])

@@ -1,4 +1,4 @@
-/** Copies rows to plain objects, reading each member once, and refuses anything that is not a record. */
+/** Copies rows to plain objects, reading each member once. Refuses anything that is not a record. */
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { assertArray, isMissing, isObject, kindOf, type Row, valueIn } from '../input.js'
 import type { Path, RecordField } from './paths.js'
@@ -6,7 +6,7 @@ import type { Path, RecordField } from './paths.js'
 export interface CopyOptions {
   index: number
   paths: readonly Path[]
-  /** Whether the copy will be stored: it must then hold no function, which could still return plaintext. */
+  /** Whether the copy will be stored: it must then contain no function, which could still return plaintext. */
   toStore: boolean
 }
 
@@ -16,9 +16,9 @@ export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions,
 }
 
 /**
- * Copies own enumerable members, each read once: a getter may change. Objects on no path are shared. @throws
- * InvalidInputError when it is no record, has a member of its class on a path, whose value would stay unencrypted, or a
- * function though it is to be stored
+ * Copies own enumerable members, each read once, since a getter may change. Objects that are on no path are shared.
+ * @throws InvalidInputError for what is not a record, for a member of its class on a path, whose value would stay
+ * unencrypted, and for a function in a row to store
  */
 export function copyRow(row: unknown, options: CopyOptions): Row {
   const { index } = options
@@ -27,7 +27,7 @@ export function copyRow(row: unknown, options: CopyOptions): Row {
     return copyObject(row, [], options)
   } catch (error) {
     if (isEaasError(error)) throw error
-    // An error of a getter may quote the value.
+    // A getter's error may quote the value.
     throw new InvalidInputError(`record ${index} cannot be read: a getter or a Proxy throws`, 'Pass a plain object.')
   }
 }
@@ -51,7 +51,7 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
   return copy
 }
 
-/** Refuses a member of the class, or one that is not enumerable, except what every object inherits. */
+/** Refuses a member that is inherited or not enumerable, except what every object inherits. */
 function assertNotInherited(object: Row, name: string, at: Path, index: number): void {
   if (!Object.hasOwn(object, name) && (!(name in object) || name in Object.prototype)) return
   const field = [...at, name].join('.')
@@ -69,7 +69,7 @@ function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, inde
   throw new InvalidInputError(`record ${index}: ${name} is a function, which could still return plaintext`, hint)
 }
 
-/** Names an array, a Map, a Date and the like. Undefined for a record of any class or realm. */
+/** Names an array, a Map, a Date and the like; undefined for a record of any class or realm. */
 function kindOfRecord(value: unknown): string | undefined {
   if (!isObject(value) || Array.isArray(value)) return kindOf(value)
   const tag = Object.prototype.toString.call(value).slice(8, -1)
@@ -89,7 +89,7 @@ function assertRow(record: unknown, index: number): asserts record is Row {
   throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, hint)
 }
 
-/** Refuses a path through what is neither an object nor missing. @throws InvalidInputError */
+/** Refuses a path through something that is neither an object nor missing. @throws InvalidInputError */
 export function assertPath(row: Row, path: Path, index: number): void {
   if (path.length === 1) return
   let value: unknown = row
@@ -103,7 +103,7 @@ export function assertPath(row: Row, path: Path, index: number): void {
   }
 }
 
-/** Refuses a record that has null instead of the object that contains a field. @throws InvalidInputError */
+/** Refuses a record with null in place of the object that contains a field. @throws InvalidInputError */
 export function assertNoNullObject(row: Row, { name, path }: RecordField, index: number): void {
   const { parent, at, name: last } = findEnd(row, path)
   if (at === path.length - 1 || valueIn(parent, last) !== null) return
@@ -112,7 +112,7 @@ export function assertNoNullObject(row: Row, { name, path }: RecordField, index:
   throw new InvalidInputError(message, 'Use an object there, or make the field optional.', { index, field: name })
 }
 
-/** Refuses values both in the field and in a column of its name with dots. @throws InvalidInputError */
+/** Refuses a record with a value in the field and another in a column whose name has the dots. @throws InvalidInputError */
 export function assertNoColumn(row: Row, { name, path }: RecordField, index: number): void {
   if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
 }

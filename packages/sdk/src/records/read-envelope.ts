@@ -1,12 +1,12 @@
-/** Reads stored envelopes, of any form, and refuses anything else (envelope.md 6, envelope-v2.md 6). */
+/** Reads stored envelopes in any form, and refuses anything else (envelope.md 6, envelope-v2.md 6). */
 import type { Envelope, EnvelopeV1, SealedParts } from '@eaas/protocol'
 import { decodeEnvelope, decodeEnvelopeText, encodeEnvelopeText, encodeSealed, FormatError } from '@eaas/protocol'
 import { isEaasError, type RecordPlace } from '../errors.js'
 import { type Row, readFormat } from '../input.js'
 
-/** An envelope without `envelope_version`, as server mode returns it (envelope.md 5); read as version 1. */
+/** An envelope without `envelope_version`, as server mode returns it (envelope.md 5). It is read as version 1. */
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
-/** An envelope or a bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
+/** An envelope or bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
 export type StoredEnvelope = Envelope | Bundle | string
 
 export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedParts {
@@ -15,7 +15,7 @@ export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedPart
   )
 }
 
-/** Returns the object of an envelope in any form. Does not check its fields. @throws InvalidInputError on other text */
+/** Returns an envelope in any form as an object, with unchecked fields. @throws InvalidInputError for other text */
 export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
   const read = () => (isText(envelope) ? encodeSealed(decodeEnvelopeText(envelope)) : parseEnvelope(envelope))
   return reading(place, read) as Row
@@ -25,13 +25,13 @@ export function textOf(parts: SealedParts): string {
   return reading(undefined, () => encodeEnvelopeText(parts))
 }
 
-/** Whether a stored envelope can only be its text: JSON would begin with `{`. */
+/** Whether a stored envelope can only be its text form: JSON would begin with `{`. */
 export function isText(envelope: unknown): envelope is string {
   return typeof envelope === 'string' && !envelope.startsWith('{')
 }
 
 function parseEnvelope(envelope: unknown): unknown {
-  // Spread, like the code that stores it does, so that members of a class do not count.
+  // Spread, as in the code that stores it, so that members of a class do not count.
   if (typeof envelope !== 'string') return typeof envelope === 'object' ? envelope && { ...envelope } : envelope
   try {
     return JSON.parse(envelope)
@@ -59,13 +59,13 @@ export function toText(envelope: StoredEnvelope): string {
   return textOf(readEnvelope(envelope))
 }
 
-/** Returns the envelope of its text, or of its JSON. @throws InvalidInputError when it is neither */
+/** Returns the envelope from its text, or from its JSON. @throws InvalidInputError when it is neither */
 export function fromText(text: string): Envelope {
   readEnvelope(text)
   return envelopeObject(text) as unknown as Envelope
 }
 
-/** Whether a value is an envelope or a bundle, as object, text or JSON text, for a column that holds plaintext too. */
+/** Tells whether a value is an envelope or a bundle, as object, text or JSON text. For a column that may also hold plaintext. */
 export function isEnvelope(value: unknown): value is StoredEnvelope {
   try {
     readEnvelope(value)

@@ -1,4 +1,4 @@
-/** Rewraps DEKs; with `deks.verify` keeps the old wrapped key unless the new one unwraps to the same DEK. */
+/** Rewraps DEKs. With `deks.verify`, replaces a wrapped key only if the new one unwraps to the same DEK. */
 import { type Context, equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/protocol'
 import type { DecryptDekSource } from '../deks/decrypt-deks.js'
 import { createSecret, type Secret } from '../deks/secret.js'
@@ -11,7 +11,7 @@ import { type EnvelopeEngine, readContext, useKeys } from './bound-envelopes.js'
 import type { usesIn } from './open-envelopes.js'
 import { envelopeObject, isText, readEnvelope, textOf } from './read-envelope.js'
 
-/** A wrapped key, with what is stored of its DEK: a commitment, or in format v1 what the DEK sealed. */
+/** A wrapped key with what stored data shows of its DEK: a commitment or, in format v1, what the DEK sealed. */
 export interface CommittedKey extends WrappedFor, SecretFlag {
   commitment?: Uint8Array
   iv?: Uint8Array
@@ -22,14 +22,14 @@ export type Commit = (engine: Engine, dek: Secret, keyId: string, secret: Secret
 
 export type RewrapOptions = { commit?: Commit }
 
-/** The commitment of format v2, to a DEK and to the application's secret. */
+/** Computes the commitment of format v2 to a DEK and the application's secret. */
 const commitmentOf: Commit = (engine, dek, keyId, secret) =>
   useKeys(engine, dek, { keyId, secret }, ({ commitment }) => commitment)
 
 /** Has a DEK wrapped again under its key's current version, for the same use. */
 export type Rewrap = (old: CommittedKey, signal?: AbortSignal, options?: RewrapOptions) => Promise<WrappedKey>
 
-/** For the use of `old`. Without `verify` this process never holds the DEK, and trusts the service's answer. */
+/** Rewraps for the same use. Without `verify` this process never has the DEK, and trusts the service's answer. */
 export async function rewrap(
   { batcher, envelopes, verify }: { batcher: Batcher; envelopes: EnvelopeEngine; verify: boolean },
   old: CommittedKey,
@@ -94,7 +94,7 @@ export async function rewrapEnvelope(
   return withWrappedKey(stored, await deps.rewrap(wrapped, signal))
 }
 
-/** A stored envelope with another wrapped key, in its form. @throws InvalidInputError where it has no text */
+/** Returns a stored envelope with another wrapped key, in the same form. @throws InvalidInputError if that has no text form */
 export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
   if (isText(stored)) return textOf({ ...readEnvelope(stored), wrapped_key, key_version })
   const envelope = { ...envelopeObject(stored), wrapped_key, key_version }
@@ -103,7 +103,7 @@ export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: Wr
 
 type Unwrap = DecryptDekSource['unwrap']
 
-/** Returns the DEK, which the caller zeroes, or undefined if the service says that the wrapped key is not authentic. */
+/** Returns the DEK, which the caller zeroes; undefined if the service says that the wrapped key is not authentic. */
 async function unwrapIfAuthentic(unwrap: Unwrap, wrapped: WrappedFor): Promise<Uint8Array | undefined> {
   return unwrap(wrapped).catch((error: unknown) => {
     if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined

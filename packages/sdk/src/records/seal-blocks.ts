@@ -1,4 +1,4 @@
-/** What few calls that seal many rows share: DEKs of their own, indexes that the service makes, calls made together. */
+/** What few calls that seal many rows share: own DEKs, indexes made by the service, and parallel calls. */
 import { decodeUtf8, encodeUtf8 } from '@eaas/protocol'
 import type { OwnDek } from '../deks/random.js'
 import type { Batcher } from '../http/batcher.js'
@@ -12,16 +12,16 @@ const BLOCK_HASHES = 4_000
 const COLON = 0x3a
 
 interface DeksOptions {
-  /** The key of a record; undefined where it has nothing to seal. */
+  /** The key of a record; undefined if it has nothing to seal. */
   keyOf: (at: number) => string | undefined
-  /** What the DEK of a record is wrapped for; the same for all of a call where they share it. */
+  /** What a record's DEK is wrapped for: one use for all records of a call that share it. */
   useOf?: (at: number) => NamedUse | undefined
   dek: DekScope
   count: number
   signal: AbortSignal | undefined
 }
 
-/** `dekOf`: undefined with the scope `shared`. The DEKs of a block are wrapped together, and released after it. */
+/** `dekOf` is undefined for the scope `shared`. The DEKs of a block are wrapped together, and released after it. */
 export async function withDeks(
   { wrap, decryptDeks, createOwnDek }: Pick<RecordsDeps, 'wrap' | 'decryptDeks' | 'createOwnDek'>,
   { keyOf, useOf, dek, count, signal }: DeksOptions,
@@ -71,7 +71,7 @@ export async function hashEach(
   return hashes
 }
 
-/** The values from which a model made a text (index-texts.md 2). */
+/** Returns the values from which a model made a text (index-texts.md 2). */
 function valuesIn(text: string): string[] {
   if (!MADE_TEXT.test(text)) return []
   const values: string[] = []
@@ -87,7 +87,7 @@ function valuesIn(text: string): string[] {
 
 export type Calls<T extends readonly unknown[]> = readonly [...{ [K in keyof T]: Promise<T[K]> }]
 
-/** All calls must succeed; the first error or the signal aborts the others. @throws AbortedError, or that error */
+/** All calls must succeed. The first error, or the signal, aborts the others. @throws AbortedError, or that error */
 export async function together<T extends readonly unknown[]>(
   signal: AbortSignal | undefined,
   call: (signal: AbortSignal) => Calls<T>,

@@ -10,17 +10,17 @@ import { isPromise, type Soon, use } from '../waiting.js'
 import type { RecordsDeps } from './blocks.js'
 import { type EnvelopeEngine, type Format, flagOf, readFormatAad, useKeys } from './bound-envelopes.js'
 
-/** Bytes to seal, and the AAD that binds them; without it they are sealed to format v1. */
+/** Bytes to seal, and the AAD that binds them. Without an AAD they are sealed to format v1. */
 export type Plaintext = { bytes: Uint8Array; aad: Uint8Array | undefined }
 
-/** Makes the last value of a record from the envelopes of the others. */
+/** Makes a record's last value from the envelopes of the others. */
 export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
 
-/** Each function is synchronous if the engine is and the DEK is already held; otherwise it returns a promise. */
+/** The functions are synchronous if the engine is and the DEK is already there. Otherwise they return promises. */
 export interface Envelopes extends EnvelopeEngine {
-  /** To format v2 with the AAD of a context, else to v1. The caller may change the bytes. Wrapped for no use. */
+  /** Seals to format v2 with the AAD of a context, otherwise to v1. The caller may then change the bytes. The DEK has no use. */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<SealedParts>
-  /** Seals a record's values under one DEK, and then what `seal` makes of their envelopes. */
+  /** Seals a record's values under one DEK, and finally what `seal` makes of their envelopes. */
   sealAll(
     plaintexts: readonly Plaintext[],
     options: { keyId: string; signal: AbortSignal | undefined; seal: MakeSeal | undefined; use?: NamedUse | undefined },
@@ -50,7 +50,7 @@ export function createSealing(
     const all = sealed.some(isPromise) ? Promise.all(sealed) : (sealed as SealedParts[])
     if (!seal) return all
     const sealLast = (list: SealedParts[]) => use(sealOne(seal(list)), (last) => [...list, last])
-    return own.dek.use(() => use(all, sealLast)) // whoever holds the DEK may release it before the last one
+    return own.dek.use(() => use(all, sealLast)) // the holder of the DEK may release it before the last value
   }
   return {
     ...envelopes,
@@ -61,7 +61,7 @@ export function createSealing(
         taken ??= plaintext
         return sealWith({ dek, wrapped }, taken, aad)
       })
-      taken ??= new Uint8Array(plaintext) // a DEK is being wrapped; meanwhile the caller may zero the plaintext
+      taken ??= new Uint8Array(plaintext) // a DEK is being wrapped, and the caller may zero the plaintext meanwhile
       return sealed
     },
     sealAllWith,
@@ -102,7 +102,7 @@ interface SealOptions extends Format {
   signal: AbortSignal | undefined
 }
 
-/** As `encrypt` of a client. With the shared DEK, the caller may change the bytes. @throws InvalidInputError */
+/** Seals like `encrypt` of a client. With the shared DEK, the caller may then change the bytes. @throws InvalidInputError */
 export function sealOne(
   { envelopes, wrap }: Pick<RecordsDeps, 'envelopes' | 'wrap'>,
   bytes: Uint8Array,

@@ -2,15 +2,18 @@
 import { binaryString, decodeBase64, decodeHex, encodeBase64 } from '@eaas/protocol'
 import { readBinary } from '../input.js'
 
-// Quotes, brackets, backslashes and what cannot be seen may stand before a value: where JSON was written
-// twice, or text was pasted. Hex without `\x` has a least length, since telephone numbers are hex too.
+// Quotes, brackets, backslashes and invisible characters may come first, if JSON was written twice or text was pasted.
+// Hex without `\x` has a minimum length, since telephone numbers are also hex.
 const HEX = /^([\s\p{C}"'[\\]*)(?:\\x|(?=[\da-f]{20}))([\da-f]+)/iu
 const BASE64 = /^([\s\p{C}"'[\\]*)([A-Za-z\d+/\s]+={0,2})/u
-/** Marks where something was left out, so that no strict reader accepts the rest. */
+/** Marks where something was cut off, so that no strict reader accepts the rest. */
 const CUT = '…'
 const MAX_LAYERS = 4
 
-/** As it is, and without each encoding around it: base64, one character a byte. Truncated as far as it can be read. */
+/**
+ * Returns the text as it is, and without each encoding around it: base64, one character per byte. Truncated text is
+ * decoded as far as possible.
+ */
 export function spellingsOf(stored: unknown): string[] {
   const spellings: string[] = []
   let left = ''
@@ -39,7 +42,7 @@ function parseString(text: string): string | undefined {
   }
 }
 
-/** Decodes hex or base64 as far as it goes. */
+/** Decodes hex or base64 as far as possible. */
 function decode(text: string): { bytes: Uint8Array; isWhole: boolean } | undefined {
   const hex = HEX.exec(text)
   const [all = '', before = '', run = ''] = hex ?? BASE64.exec(text) ?? []

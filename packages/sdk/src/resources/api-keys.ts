@@ -18,39 +18,39 @@ export interface ApiKeyChanges {
   permissions?: readonly Permission[] | undefined
   /** When it expires: RFC 3339 with an offset, or a Date. */
   expires_at?: string | Date | null | undefined
-  /** The only addresses it may be used from: addresses or CIDR, v4 and v6. */
+  /** The only addresses from which it may be used: addresses or CIDR, v4 and v6. */
   allowed_ips?: readonly string[] | null | undefined
-  /** The only keys that it may use and manage: ids, or folders of names, `customers/*`. `null`: all; `[]`: none. */
+  /** The only keys that it may use and manage: ids, or folders of names, `customers/*`. `null` means all, `[]` none. */
   keys?: readonly string[] | null | undefined
   /**
-   * How many values it may open (`unwrap`) and hash in a minute and in a day, of UTC. Beyond that, calls are refused
-   * with `E_API` of status 429 or, with `when_over: 'expire'`, it expires until `expires_at` is set. `null` means no
-   * limit. Not for an API key that holds `api_keys:manage` or `keys:export`.
+   * How many values it may open (`unwrap`) and hash in a minute and in a day (UTC). Beyond that, calls are refused with
+   * `E_API` of status 429 or, with `when_over: 'expire'`, it expires until `expires_at` is set. `null` means no limit.
+   * Not for an API key with `api_keys:manage` or `keys:export`.
    */
   budgets?: Budgets | null | undefined
 }
 
 export interface NewApiKeyOptions extends ApiKeyChanges {
-  /** What it is for, as the log and the list show it. */
+  /** Its purpose, as the log and the list show it. */
   name: string
-  /** What it may do, such as `['wrap', 'unwrap']`: only what the calling API key may do itself. */
+  /** What it may do, such as `['wrap', 'unwrap']`: only what the calling API key itself may do. */
   permissions: readonly Permission[]
 }
 
-/** Each call but `list` is one request; all throw the errors that `Client` names. The client repeats no change. */
+/** Each call except `list` is one request. All throw the errors that `Client` names. The client repeats no change. */
 export interface ApiKeys {
-  /** `secret` is shown here only. Needs `api_keys:manage`, and grants only what the calling API key has itself. */
+  /** Creates an API key. Only this answer shows its `secret`. Needs `api_keys:manage`, and grants only what the calling API key has. */
   create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
-  /** Lists all, revoked ones too, without secrets: one request for each 10,000. Needs `api_keys:read`. */
+  /** Lists all API keys, including revoked ones, without secrets: one request per 10,000. Needs `api_keys:read`. */
   list(options?: CallOptions): Promise<ApiKeyList>
-  /** Changes an API key. Needs `api_keys:manage`. A revoked one: `E_API` with status 409. */
+  /** Changes an API key. Needs `api_keys:manage`. If it is revoked: `E_API` with status 409. */
   update(id: string, changes: ApiKeyChanges, options?: CallOptions): Promise<ApiKeyRecord>
   /** Revokes an API key for good. Needs `api_keys:manage`. */
   revoke(id: string, options?: CallOptions): Promise<void>
 }
 
 const FIELDS = ['name', 'permissions', 'expires_at', 'allowed_ips', 'keys', 'budgets'] satisfies (keyof ApiKeyChanges)[]
-/** More than any tenant has: a service that answers with as many never ends. */
+/** More than any tenant has: a service that answers with as many would never end. */
 const MAX_API_KEYS = 1_000_000
 
 export default function createApiKeys(http: Http): ApiKeys {
@@ -89,7 +89,7 @@ export default function createApiKeys(http: Http): ApiKeys {
   }
 }
 
-// By name, so that nothing else of the caller's object is sent; JSON leaves out undefined ones.
+// Members by name, so that nothing else of the caller's object is sent. JSON leaves out undefined ones.
 function bodyOf({ name, permissions, expires_at, allowed_ips, keys, budgets }: ApiKeyChanges): object {
   if (allowed_ips?.length === 0) throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or null for any.')
   const expires = expires_at === undefined || expires_at === null ? expires_at : readTime(expires_at, 'expires_at')

@@ -20,13 +20,13 @@ export interface EntryFilter {
   key_id?: string | undefined
   /** Only entries of this action. */
   action?: Action | undefined
-  /** Only entries of this actor, as an API key's id. This filter and the next three read each entry of the range. */
+  /** Only entries of this actor, such as an API key's id. For this filter and the next three, each entry of the range is read. */
   actor?: string | undefined
   /** Only entries of calls that named this end user. */
   on_behalf_of?: string | undefined
   /** Only wraps and unwraps for this purpose. */
   purpose?: Purpose | undefined
-  /** Only wraps and unwraps whose context has these pairs, also as digests. Needs `hash` too, and counts as a hash. */
+  /** Only wraps and unwraps whose context has these pairs, even as digests. Also needs `hash`, and counts as a hash. */
   context?: WrapContext | undefined
   /** Only entries of this time or later: RFC 3339 with an offset, or a Date. */
   date_from?: string | Date | undefined
@@ -39,9 +39,9 @@ export interface EntryFilter {
 }
 
 export interface ListEntriesOptions extends EntryFilter, CallOptions {
-  /** How many at most: 50 by default, and never more than 100. */
+  /** The most entries: 50 by default, 100 at most. */
   limit?: number | undefined
-  /** How many to leave out before the first one. */
+  /** How many entries to skip first. */
   offset?: number | undefined
 }
 
@@ -52,16 +52,16 @@ export interface Audit {
   /** Lists entries, newest first: `{ logs, count, total, limit, offset }`. One request. */
   list(options?: ListEntriesOptions): Promise<EntryList>
   /**
-   * Iterates over all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry, and the
-   * next run continues with `after_id`; no entry is skipped or repeated while others are added. Newest first, it counts
-   * its pages from the entry that was the newest when it began, and skips entries that are added meanwhile.
+   * Iterates over all entries, with one request per hundred. With `order: 'asc'` it ends at the newest entry, and the
+   * next run continues with `after_id`; no entry is skipped or repeated while others are added. Newest first, it begins
+   * with the entry that is the newest at the start, and omits entries that are added meanwhile.
    * @example
    * ```ts
    * for await (const entry of eaas.audit.entries({ order: 'asc', after_id: lastSeen })) await archive(entry)
    * ```
    */
   entries(options?: EntriesOptions): AsyncGenerator<Entry, void, undefined>
-  /** Verifies the whole log. A tampered one gives `valid: false` and `broken_at`, the first bad entry. */
+  /** Verifies the whole log. For a tampered one returns `valid: false`, and the first bad entry as `broken_at`. */
   verify(options?: CallOptions): Promise<Verification>
 }
 
@@ -84,7 +84,7 @@ export default function createAudit(http: Http): Audit {
       for (let offset = 0; ; offset += MAX_LISTED_ENTRIES) {
         const page = { ...options, order, limit: MAX_LISTED_ENTRIES }
         const { logs, total } = await list(isAscending ? { ...page, after_id: last } : { ...page, after_id, offset })
-        // Newest first: entries that are added meanwhile push ones that were seen onto this page.
+        // Newest first: entries added meanwhile push entries that were already seen onto this page.
         const more = logs.filter(({ id }) => follows(id, last))
         const isWhole = logs.length === MAX_LISTED_ENTRIES
         const isStuck = isWhole && more.length === 0 && total <= known

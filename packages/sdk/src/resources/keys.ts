@@ -1,4 +1,4 @@
-/** The keys of a tenant, `/v1/keys`, by id and by name, and the checks of arguments that other resources share. */
+/** A tenant's keys, `/v1/keys`, by id and by name, and the checks of arguments that other resources share. */
 import {
   isUuid,
   isWellFormed,
@@ -20,18 +20,16 @@ export type KeyStatus = wire.KeyStatus
 export type KeyExport = wire.KeyExport
 
 export interface CallOptions {
-  /** Ends the call, which then throws `AbortedError`. */
+  /** Aborts the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
 }
 
 export interface ListKeysOptions extends CallOptions {
-  /** Only keys of this status. */
   status?: KeyStatus | undefined
-  /** Only the key of this name. */
   name?: string | undefined
-  /** How many at most; all by default. */
+  /** The most keys; all by default. */
   limit?: number | undefined
-  /** How many to leave out before the first one. */
+  /** How many keys to skip first. */
   offset?: number | undefined
 }
 
@@ -43,16 +41,16 @@ export interface CreatedKeys {
 
 /**
  * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never repeats a
- * change by itself: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })` whether it was made.
+ * change: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })` whether it was made.
  */
 export interface Keys {
-  /** Creates a key, 1 to 255 characters, unique. Needs `keys:create`. A taken name: `E_API` with status 409. */
+  /** Creates a key with a unique name of 1 to 255 characters. Needs `keys:create`. If the name is taken: `E_API` with status 409. */
   create(key: { name: string }, options?: CallOptions): Promise<Key>
   /**
    * Creates 1 to 1,000 keys in one request, such as one for each person whose data must be erasable. Needs
-   * `keys:create`; one audit entry for each. A name that is taken fails its own key only, with `E_API` and `problem:
-   * 'E_NAME_TAKEN'`. All others are created together or, if the call throws, none: after an `E_NETWORK` or `E_TIMEOUT`,
-   * check with `list` which it was.
+   * `keys:create`; one audit entry for each. A taken name fails only its own key, with `E_API` and `problem:
+   * 'E_NAME_TAKEN'`. All others are created together or, if the call throws, none. After an `E_NETWORK` or `E_TIMEOUT`,
+   * check with `list` whether they were created.
    * @throws InvalidInputError naming the first invalid name, before the network is used
    * @example
    * ```ts
@@ -61,10 +59,10 @@ export interface Keys {
    */
   createMany(keys: readonly { name: string }[], options?: CallOptions): Promise<CreatedKeys>
   /**
-   * Gets the active key of a name, or creates it if there is none: call it at each start of a program. Any number of
+   * Gets the active key of a name, or creates it if there is none. Call it whenever a program starts: any number of
    * processes may do so at once, and all get the same key. One request if the key exists, two if it is created. May be
-   * called again after any error. Needs the permission `keys:read`, and `keys:create` if the key does not exist. A key
-   * of this name that is disabled, waits for its destruction or is destroyed: `E_API` with `problem: 'E_STATE'`.
+   * called again after any error. Needs the permission `keys:read`, and `keys:create` if the key does not exist. If the
+   * key is disabled, waits for its destruction or is destroyed: `E_API` with `problem: 'E_STATE'`.
    * @param key.name 1 to 255 characters, unique in the tenant
    * @example
    * ```ts
@@ -74,27 +72,27 @@ export interface Keys {
   ensure(key: { name: string }, options?: CallOptions): Promise<Key>
   /** Lists keys, `{ keys, count }`. Needs `keys:read`. */
   list(options?: ListKeysOptions): Promise<KeyList>
-  /** Gets one key with its versions. Needs `keys:read`. Unknown: `E_API` with status 404. */
+  /** Gets one key with its versions. Needs `keys:read`. If it does not exist: `E_API` with status 404. */
   get(keyId: string, options?: CallOptions): Promise<KeyWithVersions>
   /**
-   * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs `keys:rotate`. A key
-   * that is not active, or has 100 versions or more, 60 of them from the last hour: `E_API` with status 409.
+   * Rotates a key: new DEKs are wrapped under a new version, and data sealed before still opens. Needs `keys:rotate`.
+   * If the key is not active, or has 100 versions or more, 60 of them from the last hour: `E_API` with status 409.
    */
   rotate(keyId: string, options?: CallOptions): Promise<Key>
-  /** Makes the service rotate a key every `interval_days` days, 1 to 3,650; `null` ends that. Needs `keys:rotate`. */
+  /** Has the service rotate a key every `interval_days` days, 1 to 3,650; `null` ends that. Needs `keys:rotate`. */
   setRotation(keyId: string, interval_days: number | null, options?: CallOptions): Promise<Key>
   /**
-   * Sets the oldest version of a key that still opens, 1 to the current one: wrapped keys of older versions are refused
-   * with `E_VERSION_TOO_OLD`, so rewrap them first. It may be lowered again. Clients that hold a DEK use it until its
-   * age limit. Needs `keys:destroy`.
+   * Sets the oldest version of a key that still opens, 1 to the current one. Wrapped keys of older versions are refused
+   * with `E_VERSION_TOO_OLD`, so rewrap them first. It may be lowered again. Clients use a DEK that they already have
+   * until its age limit. Needs `keys:destroy`.
    */
   update(keyId: string, changes: { min_unwrap_version: number }, options?: CallOptions): Promise<Key>
-  /** Disables a key: it still opens, but seals and wraps nothing new. Needs `keys:disable`. */
+  /** Disables a key: it still opens, but neither seals nor wraps. Needs `keys:disable`. */
   disable(keyId: string, options?: CallOptions): Promise<void>
   /** Enables a disabled key. Needs `keys:disable`. */
   enable(keyId: string, options?: CallOptions): Promise<Key>
   /**
-   * Schedules the destruction of a disabled key: after the service's waiting period (`destroy_at`), the data that it
+   * Schedules the destruction of a disabled key. After the service's waiting period (`destroy_at`), the data that it
    * protects can never be opened again. Needs `keys:destroy`.
    * @param confirm the key's name, so that nobody destroys the wrong one
    */
@@ -103,13 +101,17 @@ export interface Keys {
   cancelDestruction(keyId: string, options?: CallOptions): Promise<Key>
   /**
    * Destroys a version of a key for good: what it wrapped can never be opened again. It must be the oldest one left,
-   * and closed for the service's waiting period: `update` sets `min_unwrap_version` above it. Otherwise `E_API` with
-   * status 409, whose message says what to do first, or from when on. Needs `keys:destroy`.
+   * and closed for the service's waiting period: to close it, set `min_unwrap_version` above it with `update`.
+   * Otherwise throws `E_API` with status 409, whose message says what to do first, or when it will be possible. Needs
+   * `keys:destroy`.
    * @param version 1 or more
    * @param confirm the key's name, so that nobody destroys a version of the wrong one
    */
   destroyVersion(keyId: string, version: number, confirm: string, options?: CallOptions): Promise<Key>
-  /** For `openExport` of `@eaas/sdk/offline`: whoever has it can open all of the key, for ever. Needs `keys:export`. */
+  /**
+   * Exports a key for `openExport` of `@eaas/sdk/offline`. Anyone who has the export can open all of the key's data,
+   * for ever. Needs `keys:export`.
+   */
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }
 
@@ -179,7 +181,7 @@ function assertConfirm(confirm: unknown, argument: 'second' | 'third'): void {
   assertName(confirm, 'confirm', hint)
 }
 
-/** Creates keys. @throws InvalidInputError naming the first that is invalid, before the network is used */
+/** @throws InvalidInputError naming the first invalid key, before the network is used */
 async function createManyKeys(
   http: Http,
   list: readonly { name: string }[],
@@ -199,7 +201,7 @@ async function createManyKeys(
   const outcomes = await http(toCall('createKeys', { body: { keys }, parts, signal }))
   const created: CreatedKeys = { ok: [], failed: [] }
   for (const [index, outcome] of outcomes.entries()) {
-    // send.ts parsed it as the answer of its part, and catches errors of the SDK alone.
+    // send.ts parsed the value as this part's answer, and catches only errors of the SDK.
     if ('value' in outcome) created.ok.push(outcome.value as Key)
     else created.failed.push({ index, error: outcome.error as EaasError })
   }
@@ -212,7 +214,7 @@ const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
   destroyed: 'Choose another name: names are never reused.',
 }
 
-/** Gets the active key of a name, or creates it, even if many processes do so at once. @throws ApiError E_STATE if it is not active; as `list`, `create` */
+/** See `ensure`. @throws ApiError E_STATE if the key is not active; as `list` and `create` do */
 async function ensureKey(keys: Keys, name: string, { signal }: CallOptions): Promise<Key> {
   const found = await findKey(keys, name, signal)
   if (found) return active(found)
@@ -220,13 +222,13 @@ async function ensureKey(keys: Keys, name: string, { signal }: CallOptions): Pro
     return await keys.create({ name }, { signal })
   } catch (error) {
     if (!isRefused(error, 'E_NAME_TAKEN')) return explainRights(error)
-    const createdMeanwhile = await findKey(keys, name, signal) // by another process, between the two requests
+    const createdMeanwhile = await findKey(keys, name, signal) // another process created it between the two requests
     if (createdMeanwhile) return active(createdMeanwhile)
     throw error
   }
 }
 
-/** Gets the key of a name, whatever its status; undefined where there is none. @throws what `list` throws */
+/** Gets the key of a name, whatever its status; undefined if there is none. @throws what `list` throws */
 async function findKey({ list }: Keys, name: string, signal?: AbortSignal): Promise<Key | undefined> {
   const { keys } = await list({ name, signal }).catch(explainRights)
   return keys.find((key) => key.name === name)
@@ -240,7 +242,7 @@ function active(key: Key): Key {
   throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
 }
 
-/** Says what an API key needs if it may not look keys up: it may still encrypt and decrypt. */
+/** Says what an API key needs if it may not look keys up. It may still encrypt and decrypt. */
 function explainRights(error: unknown): never {
   if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
   const hint = 'Pass the id of the key, or grant the API key keys:read, and keys:create where the key may be missing.'

@@ -1,4 +1,4 @@
-/** The resources of the API, loaded at the first call: a page that only seals and opens never loads them. */
+/** The resources of the API, loaded at their first call. A page that only seals and opens never loads them. */
 import { type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import type { Http } from '../http/calls.js'
 import { type Soon, traced } from '../waiting.js'
@@ -39,7 +39,7 @@ export function createResources(load: () => Soon<Loaded>): Resources {
   }
 }
 
-/** The resources whose methods all return promises, by their names in the table of calls. */
+/** The resources whose methods all return promises, named as in the table of calls. */
 interface Lazy extends Omit<Resources, keyof Service | 'audit'> {
   audit: Omit<Audit, 'entries'>
   client: Service
@@ -49,7 +49,7 @@ type MethodOf<Name extends string> = {
   [Id in OperationId]: (typeof ROUTES)[Id] extends { sdk: `${Name}.${infer Method}` } ? Method : never
 }[OperationId]
 
-/** Loads at the first call. `others` must name each method that the table of calls lacks, or it does not compile. */
+/** Loads at the first call. Does not compile unless `others` names each method that the table of calls lacks. */
 function lazily<Name extends keyof Lazy>(
   load: () => Soon<Loaded>,
   create: Exclude<keyof Loaded, 'http'>,

@@ -1,4 +1,4 @@
-/** The calls of the service itself: tenant, usage and health, and server mode, `/v1/encrypt` and `/v1/decrypt`. */
+/** Calls about the service itself: tenant, usage and health. And server mode, `/v1/encrypt` and `/v1/decrypt`. */
 import { decodeBase64, encodeBase64, MAX_SERVER_MODE_BYTES, type wire } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
@@ -16,8 +16,8 @@ export interface Service {
   tenant(options?: CallOptions): Promise<Tenant>
   /**
    * Returns how often the tenant used each operation in a month: `{ month, operations, unrecorded, by_api_key }`.
-   * `unrecorded` counts calls that write no audit entry, which are hashes and refused calls, by day, API key, reason
-   * and address. `by_api_key` says what each API key opened and hashed today, and the median of the days before. One
+   * `unrecorded` counts calls without an audit entry, which are hashes and refused calls, by day, API key, reason and
+   * address. `by_api_key` says what each API key opened and hashed today, and the median of the days before. One
    * request. Needs `audit:read`.
    * @param month `YYYY-MM`, UTC; the current month by default
    */
@@ -40,14 +40,14 @@ export function createService(http: Http): Service {
 }
 
 /**
- * Server mode, for programs that cannot hold a DEK: the service sees each plaintext. The client's own `encrypt` and
- * `decrypt` never send one. Envelope-only tenants are refused (`E_API` with status 403). A value may have at most 64
+ * Server mode, for programs that cannot hold a DEK. The service sees each plaintext, which the client's own `encrypt`
+ * and `decrypt` never send. Envelope-only tenants are refused (`E_API` with status 403). A value may have at most 64
  * KiB. Each call is one request and one audit entry.
  */
 export interface ServerMode {
-  /** Sends text (as UTF-8) or bytes to the service, which seals it. `decrypt` opens the bundle locally too. */
+  /** Sends text (as UTF-8) or bytes to the service, which seals it. The client's own `decrypt` also opens the bundle. */
   encrypt(plaintext: string | Binary, options: CallOptions & { keyId: string }): Promise<Bundle>
-  /** Sends an envelope or a bundle to the service, which opens it; returns the bytes. */
+  /** Sends an envelope or a bundle to the service, which opens it. Returns the bytes. */
   decrypt(envelope: StoredEnvelope, options?: CallOptions): Promise<Bytes>
   /** Like `decrypt`, but returns text. @throws ContentError when the bytes are not UTF-8 */
   decryptText(envelope: StoredEnvelope, options?: CallOptions): Promise<string>
@@ -57,7 +57,7 @@ export function createServerMode(http: Http): ServerMode {
   const decrypt = async (envelope: StoredEnvelope, options: CallOptions | undefined) => {
     const signal = readSignal('server.decrypt()', options)
     const fields: unknown = envelopeObject(envelope)
-    if (!isObject(fields)) readEnvelope(fields) // throws; the service checks the members
+    if (!isObject(fields)) readEnvelope(fields) // throws; the service checks the members of an object
     const { ciphertext, wrapped_key, iv, key_id, key_version } = fields as Row
     assertKeyId(key_id, 'key_id')
     if ((fields as Row).envelope_version === 2)

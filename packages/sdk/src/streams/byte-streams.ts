@@ -1,16 +1,16 @@
-/** Byte streams of generators, one chunk at a time. However one ends, its generator frees what it holds. */
+/** Turns generators into byte streams, one chunk at a time. However a stream ends, its generator frees its memory. */
 import { AbortedError, InvalidInputError } from '../errors.js'
 import { type Binary, type Bytes, kindOf, readBinary } from '../input.js'
 import { onAbort } from '../waiting.js'
 
 export interface Lifetime {
-  /** Aborted when the stream ends before its generator does, for whatever cause. */
+  /** Aborted if the stream ends before its generator, for whatever reason. */
   readonly signal: AbortSignal
-  /** Ends the stream with `E_ABORTED` when a client is closed. @throws AbortedError if it is closed already */
+  /** Ends the stream with `E_ABORTED` once a client is closed. @throws AbortedError if it is already closed */
   endWith(closed: AbortSignal): void
 }
 
-/** Runs a generator as it is read: nothing before, nothing in advance. Aborting `signal` ends it. */
+/** Runs a generator only as it is read, without reading ahead. Aborting `signal` ends it. */
 export function createReadable(
   generate: (lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
   signal: AbortSignal | undefined,
@@ -36,8 +36,8 @@ export function createReadable(
     end()
     controller?.error(error)
     ended({ error })
-    ending.abort(error) // first: a generator that waits for the network ends only then
-    generator.return().catch(() => undefined) // the stream has its error
+    ending.abort(error) // first, since it ends a generator that waits for the network
+    generator.return().catch(() => undefined) // the stream already has its error
   }
   const readable = new ReadableStream<Bytes>(
     {
@@ -63,7 +63,7 @@ export function createReadable(
   return { readable, fail }
 }
 
-/** A write settles once its chunk was used: a `TransformStream` would buffer all that a chunk becomes. */
+/** A write settles once its chunk was used. A `TransformStream` would buffer everything that a chunk becomes. */
 export function createTransform(
   generate: (chunks: Chunks, lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
   signal: AbortSignal | undefined,
@@ -81,9 +81,9 @@ export function createTransform(
   const writable = new WritableStream<Binary>({
     start(given) {
       controller = given
-      // Not by the sink's `abort`: it is called only after the write in progress, which waits for the reader.
+      // Not in the sink's `abort`, which is called only after the current write, and that waits for the reader.
       const abort = () => {
-        controller = undefined // it has its error; Node 20 fails on a second one here
+        controller = undefined // it already has its error, and Node 20 fails on a second one
         fail(given.signal.reason)
       }
       given.signal.addEventListener('abort', abort, { once: true })
@@ -104,7 +104,7 @@ export function createTransform(
 }
 
 export interface Chunks {
-  /** Returns the next chunk, or undefined at the end. The previous chunk belongs to the writer again. */
+  /** Returns the next chunk, or undefined at the end. The previous one belongs to the writer again. */
   next(): Promise<Uint8Array | undefined>
 }
 
@@ -126,7 +126,7 @@ function createHandover() {
         waiting = { resolve, reject }
       })
     },
-    /** Gives a chunk, or undefined at the end. Settles once it was used. */
+    /** Passes a chunk on, or undefined at the end. Settles once it was used. */
     give(chunk: Uint8Array | undefined): Promise<void> {
       if (over) return Promise.reject(over.error)
       return new Promise((used, refuse) => {
@@ -137,7 +137,7 @@ function createHandover() {
         waiting = undefined
       })
     },
-    /** Settles what is still open on both sides: by rejection if there is a failure. */
+    /** Settles everything that is open on both sides; rejects it if there is a failure. */
     end(failure: { error: unknown } | undefined) {
       over = failure
       for (const gift of [given, taken]) failure ? gift?.refuse(failure.error) : gift?.used()

@@ -39,11 +39,11 @@ async function* openSegments(
     const count = Math.min(SEGMENTS_A_READ, Math.ceil(to / SEGMENT_BYTES) - counter)
     const start = counter * SEALED_SEGMENT_BYTES
     const wanted = count * SEALED_SEGMENT_BYTES
-    const bytes = await read(start, start + wanted + 1) // one byte more tells whether the stream continues
+    const bytes = await read(start, start + wanted + 1) // one byte more shows whether the stream continues
     isEnd = bytes.length <= wanted
     const sealed = bytes.subarray(0, wanted)
     if (sealed.length === 0) {
-      // Nothing authentic tells whether the stream was truncated, or has always ended here.
+      // Nothing authentic shows whether the stream was truncated here, or always ended here.
       const hint = 'Check `from`. If it is right, the stored stream was cut: restore it from a backup.'
       const message = 'could not decrypt the range: the stream ends before it begins'
       throw new DecryptionError(undefined, { message, hint })
@@ -63,8 +63,8 @@ async function* openSegments(
 
 /**
  * The source of a stored stream: a `Blob` or `File`, or a function that reads its bytes from `start` up to but not
- * including `end`. Such a function returns fewer bytes only where the stored stream ends. Its `signal` is aborted when
- * the part is no longer read.
+ * including `end`. Such a function may return fewer bytes only where the stored stream ends. Its `signal` is aborted
+ * once the part is no longer read.
  */
 export type RangeSource =
   | {
@@ -73,7 +73,7 @@ export type RangeSource =
     }
   | ((start: number, end: number, signal: AbortSignal) => Binary | Promise<Binary>)
 
-/** Reads bytes, fewer only at the end of the source. */
+/** Reads bytes; fewer only at the end of the source. */
 export type ReadSource = (start: number, end: number) => Promise<Uint8Array>
 
 export function createReader(source: RangeSource): (signal: AbortSignal) => ReadSource {

@@ -12,26 +12,26 @@ import { openStreamKey } from './stream-keys.js'
 
 export interface StreamDemand {
   load: LoadParts
-  /** The context that it must be bound to, encoded. */
+  /** The encoded context that it must be bound to. */
   pairs: Uint8Array
   keyIds: readonly string[] | undefined
 }
 
-/** Yields the plaintext of each segment after its tag was verified. Uses the network if the DEK is not cached. */
+/** Yields each segment's plaintext once its tag is verified. Uses the network if the DEK is not cached. */
 export function openStream(chunks: Chunks, demand: StreamDemand, lifetime: Lifetime): AsyncGenerator<Uint8Array, void> {
   const find = () => takeHeader(chunks)
   return withOpener(demand, lifetime, find, async function* (openSegment, { rest }) {
     const pace = createPace()
     let counter = 0
     for await (const { bytes, isFinal } of cutSegments(rest, SEALED_SEGMENT_BYTES)) {
-      if (pace.due()) await pace.rest() // a synchronous engine would leave no turn to the page
+      if (pace.due()) await pace.rest() // otherwise a synchronous engine would block the page
       const piece = await openSegment(bytes, counter++, isFinal)
       if (piece.length > 0) yield piece
     }
   })
 }
 
-/** Runs a generator with what opens the segments of a stream. @throws DecryptionError for another key or DEK */
+/** Runs a generator with the function that opens a stream's segments. @throws DecryptionError for another key or DEK */
 export async function* withOpener<F extends { header: StreamHeader }>(
   { load, pairs, keyIds }: StreamDemand,
   lifetime: Lifetime,
@@ -52,10 +52,10 @@ export async function* withOpener<F extends { header: StreamHeader }>(
   }
 }
 
-/** Opens a segment. @throws DecryptionError when it was not sealed at this position, or not with this `isFinal` */
+/** Opens a segment. @throws DecryptionError if it was not sealed at this position, or not with this `isFinal` */
 export type OpenSegment = (segment: Uint8Array, counter: number, isFinal: boolean) => Promise<Uint8Array>
 
-/** Makes a function that opens the segments of one stream, and counts the bytes released before an error. */
+/** Makes the function that opens the segments of one stream. It counts the bytes released before an error. */
 function createOpener(engine: Engine, key: Secret, aad: Uint8Array): OpenSegment {
   let released = 0
   return async (segment, counter, isFinal) => {

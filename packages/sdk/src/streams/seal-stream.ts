@@ -12,7 +12,7 @@ import { commitOf, createStreamKey } from './stream-keys.js'
 
 export type SealStreamOptions = { load: LoadParts; keyId: string; dek: DekScope; aad: Uint8Array }
 
-/** Yields the header line, then each segment. Without a DEK, uses the network before the first chunk. */
+/** Yields the header line, then each segment. If there is no DEK, uses the network before the first chunk. */
 export async function* sealStream(
   chunks: Chunks,
   { load, keyId, dek, aad }: SealStreamOptions,
@@ -27,7 +27,7 @@ export async function* sealStream(
     const pace = createPace()
     let counter = 0
     for await (const { bytes, isFinal } of cutSegments(chunks, SEGMENT_BYTES)) {
-      if (pace.due()) await pace.rest() // a synchronous engine would leave no turn to the page
+      if (pace.due()) await pace.rest() // otherwise a synchronous engine would block the page
       const iv = segmentIv(counter++, isFinal)
       yield key.use((segmentKey) => engine.seal(segmentKey, iv, bytes, aad))
     }
@@ -36,7 +36,7 @@ export async function* sealStream(
   }
 }
 
-/** Yields the new first line, and then copies of everything after it, since a chunk goes back to its writer. */
+/** Yields the new first line, then copies of everything after it: copies, since a chunk goes back to its writer. */
 export async function* rewrapChunks(
   chunks: Chunks,
   load: LoadParts,

@@ -1,14 +1,14 @@
-/** Cuts chunks of any size into the segments of a stream (stream.md 4), and reads the header line in front of them. */
+/** Cuts chunks of any size into a stream's segments (stream.md 4), and reads the header line before them. */
 import type { StreamHeader } from '@eaas/protocol'
 import { decodeStreamHeader, FormatError, findStreamHeaderEnd, MAX_STREAM_HEADER_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Chunks } from './byte-streams.js'
 import type { ReadSource } from './open-range.js'
 
-/** Its bytes belong to the reader until it asks for the next segment. */
+/** Its bytes belong to the reader until it requests the next segment. */
 type Segment = { bytes: Uint8Array; isFinal: boolean }
 
-/** The last is held back until another byte follows. Copies a byte once, and none of a segment whole in its chunk. */
+/** Holds the last segment back until another byte follows. Copies a byte at most once, and no segment that is whole in a chunk. */
 export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator<Segment, void> {
   const held = new Uint8Array(size)
   let length = 0
@@ -36,7 +36,7 @@ export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator
   }
 }
 
-/** Reads the header line, and returns the chunks after it. @throws InvalidInputError when it is not one */
+/** Reads the header line. Returns it, and the chunks after it. @throws InvalidInputError if it is not one */
 export async function takeHeader(chunks: Chunks): Promise<{ header: StreamHeader; rest: Chunks }> {
   let line = new Uint8Array(0)
   for (let chunk = await chunks.next(); chunk; chunk = await chunks.next()) {
@@ -50,14 +50,13 @@ export async function takeHeader(chunks: Chunks): Promise<{ header: StreamHeader
   return refuse('its first line does not end')
 }
 
-/** Reads the header line of a source, and returns its length. @throws InvalidInputError when it is not one */
+/** Reads the header line of a source. Returns it with its length. @throws InvalidInputError if it is not one */
 export async function findHeader(read: ReadSource): Promise<{ header: StreamHeader; length: number }> {
   const head = await read(0, MAX_STREAM_HEADER_BYTES)
   const length = findStreamHeaderEnd(head) ?? refuse('its first line does not end')
   return { header: readHeader(head.subarray(0, length)), length }
 }
 
-/** Reads a header line. @throws InvalidInputError when it is not one */
 function readHeader(line: Uint8Array): StreamHeader {
   try {
     return decodeStreamHeader(line)
@@ -67,7 +66,6 @@ function readHeader(line: Uint8Array): StreamHeader {
   }
 }
 
-/** Refuses input that is not a stream. @throws InvalidInputError always */
 function refuse(reason: string): never {
   const hint = 'Pass the bytes from the first one on, exactly as encryptStream() gave them.'
   throw new InvalidInputError(`not an encrypted stream: ${reason}`, hint)

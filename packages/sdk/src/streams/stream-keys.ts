@@ -1,4 +1,4 @@
-/** The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they are. */
+/** The keys of one stream (stream.md 2), derived from a DEK of the client. The DEK does not leave the client. */
 import type { StreamHeader } from '@eaas/protocol'
 import { BOUND_KEYS_BYTES, equalInConstantTime, splitBoundKeys, streamKeysInfo } from '@eaas/protocol'
 import { type OwnDek, random32, withOwnDek } from '../deks/random.js'
@@ -13,7 +13,7 @@ import type { Commit } from '../records/rewrapping.js'
 import { useOfStream, wrappedFor } from '../uses.js'
 import { use } from '../waiting.js'
 
-/** Header and key of a new stream, one message of its DEK. The caller releases the key. May use the network. */
+/** Makes the header and key of a new stream, which counts as one message of its DEK. The caller releases the key. May use the network. */
 export async function createStreamKey(
   { envelopes, encryptDeks, wrap }: RecordsDeps,
   { keyId, dek }: { keyId: string; dek: DekScope },
@@ -27,13 +27,13 @@ export async function createStreamKey(
   }
   const { use: forStream } = useOfStream()
   if (dek !== 'shared') return withOwnDek(wrap, { keyId, signal, use: forStream }, deriveFrom)
-  // The DEK itself seals none of the stream's bytes.
+  // No bytes: the DEK itself seals none of the stream.
   return encryptDeks.use(keyId, { messages: 1, bytes: 0, use: forStream }, signal, (shared, wrapped) =>
     deriveFrom({ dek: shared, wrapped }),
   )
 }
 
-/** The key, which the caller releases; the network may be used. @throws DecryptionError for another DEK's header */
+/** Returns the key, which the caller releases. May use the network. @throws DecryptionError for another DEK's header */
 export async function openStreamKey(
   { envelopes, decryptDeks }: RecordsDeps,
   header: StreamHeader,

@@ -1,20 +1,20 @@
-/** Failures that a test requested: the next calls get them instead of an answer. */
+/** Failures that a test requested: the next calls get them in place of an answer. */
 import { type OperationId, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, assertWhole, kindOf } from '../input.js'
 import type { TestOperation } from './serve.js'
 import type { Result } from './state.js'
 
-/** Which calls fail, and how. One of `status`, `code`, `network` and `timeout`. */
+/** Which calls fail, and how. Give one of `status`, `code`, `network` and `timeout`. */
 export interface TestFailure {
-  /** The call by name: `wrap`, `unwrap`, `hash`, `createKey`, …; in a batch too. By default, any next request. */
+  /** The call's name, also within a batch: `wrap`, `unwrap`, `hash`, `createKey`, …; by default, the next request of any kind. */
   operation?: TestOperation | undefined
-  /** The HTTP status, 400 to 599, with a problem document if the service has one, else a proxy's page. */
+  /** The HTTP status, 400 to 599, with a problem document if the service has one for it, otherwise with a proxy's page. */
   status?: number | undefined
   /** The problem's code, such as `E_STATE`. */
   code?: ProblemCode | undefined
   network?: boolean | undefined
-  /** No answer arrives until the caller gives the request up. */
+  /** No answer arrives until the caller gives up. */
   timeout?: boolean | undefined
   /** How many calls fail, 1 by default. The SDK repeats some calls, and fails only if every attempt does. */
   times?: number | undefined
@@ -24,7 +24,7 @@ export type Failing = 'network' | 'timeout' | Result
 
 export interface Failures {
   add(failure: TestFailure): void
-  /** Returns the failure of the next call of this name, if it fails. A part of a batch fails only if it was named. */
+  /** Returns the failure of the next call of this name, if any. Part of a batch only fails if its name was given. */
   take(operation: OperationId, options?: { isPart?: boolean }): Failing | undefined
   clear(): void
 }

@@ -37,7 +37,7 @@ const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
   'Keep it offline. The server cannot take it back.'
 
-/** Gets a key, for a call that its state must allow. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED */
+/** Gets a key whose state must allow a call. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED */
 export function getKey({ state }: Call, key_id: string, call: KeyCall): TestKey {
   const key = state.keys.find((one) => one.key_id === key_id)
   if (!key) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.key)
@@ -198,7 +198,7 @@ function assertDestroyable(state: State, key: TestKey, version: number): void {
   if (Date.parse(until) > state.now()) throw new Refusal('E_STATE', DETAILS.E_STATE.versionWaits(until))
 }
 
-/** The last version that was destroyed individually; 0 if none was. */
+/** The last version that was destroyed on its own; 0 if none was. */
 function destroyedThrough(key: TestKey): number {
   return key.versions.filter(({ status }) => status === 'destroyed').length
 }
@@ -222,7 +222,7 @@ function exportKey(call: Call): wire.KeyExport {
   }
 }
 
-/** Runs the rotations and destructions that are due. A key that may have no more versions is not rotated. */
+/** Runs due rotations and destructions. A key that may have no more versions is not rotated. */
 export function doDueWork(state: State): void {
   const isDue = (time: string | null) => time !== null && Date.parse(time) <= state.now()
   for (const key of state.keys) {

@@ -1,4 +1,4 @@
-/** The in-memory operations on secrets: wrapping, the blind index and server mode, with real cryptography by noble. */
+/** The operations on secrets in memory: wrapping, the blind index and server mode, with real cryptography from noble. */
 import {
   DETAILS,
   decodeBase64,
@@ -56,7 +56,7 @@ function rewrap(call: Call, { wrapped_key, ...stated }: wire.Unwrap): wire.Wrapp
   return wrapped
 }
 
-/** What an entry records of a use; the digests are under a fixed key, not a tenant's (wrapped-key-v2.md 4). */
+/** Returns an entry's record of a use. Digests use a fixed key, not a tenant's (wrapped-key-v2.md 4). */
 function recordUse({ record = 'values', ...stated }: Pick<wire.Wrap, 'purpose' | 'context' | 'record'>) {
   const use = readUse(stated)
   if (!use) return {}

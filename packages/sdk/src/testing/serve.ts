@@ -1,4 +1,4 @@
-/** Answers a request, each call by the function that is bound to it. Checks in the service's order: the caller, then the input. */
+/** Answers a request with the call's function. Checks in the service's order: first the caller, then the input. */
 import type { OperationId, RouteRow, SdkOperation } from '@eaas/protocol'
 import {
   CALL_RULES,
@@ -22,7 +22,7 @@ import { currentVersion, doDueWork, keyFakes } from './keys.js'
 import { secretFakes } from './secrets.js'
 import { type Call, note, parse, Refusal, type Result, randomId, refused, type State } from './state.js'
 
-/** The name of an API call, as `failNext` takes it: every call that the SDK makes. */
+/** The name of an API call for `failNext`: any call that the SDK makes. */
 export type TestOperation = SdkOperation
 type Input<Id> = Id extends keyof wire.Bodies
   ? wire.Bodies[Id]
@@ -31,7 +31,7 @@ type Input<Id> = Id extends keyof wire.Bodies
     : undefined
 type Answer<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
 
-/** The calls that the service in memory leaves to a real one: on API keys, and lists of the log. */
+/** The calls that only a real service answers: on API keys, and lists of the log. */
 type LeftOut =
   | 'createApiKey'
   | 'listApiKeys'
@@ -40,7 +40,7 @@ type LeftOut =
   | 'listAudit'
   | 'verifyAudit'
   | 'getUsage'
-/** Those that it answers; this file itself answers `batch` and `getHealth`. */
+/** The calls that it answers, besides `batch` and `getHealth`, which this file handles. */
 type Faked = Exclude<TestOperation, LeftOut | 'batch' | 'getHealth'>
 
 const FAKES: { [Id in Faked]: (call: Call, input: Input<Id>) => Answer<Id> | Promise<Answer<Id>> } = {
@@ -52,7 +52,7 @@ const FAKES: { [Id in Faked]: (call: Call, input: Input<Id>) => Answer<Id> | Pro
 const HEALTH: wire.Health = { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' }
 const OPERATIONS = Object.keys(ROUTES) as OperationId[]
 
-/** Thrown when a test requested a network error or a timeout, so that it ends the whole request. */
+/** Thrown when a test requested a network error or a timeout, to end the whole request. */
 export class NoAnswer extends Error {
   readonly failing: Exclude<Failing, Result>
 
@@ -134,7 +134,7 @@ async function answerPart(call: Call, name: OperationId, part: wire.Batch['opera
 async function run(name: OperationId, call: Call, input: unknown): Promise<Result> {
   if (!isFaked(name))
     throw new Refusal('E_METHOD_NOT_ALLOWED', `the service in memory does not answer ${name}: test it on \`eaas dev\``)
-  const body = await FAKES[name](call, input as never) // parsed by the schema of this call
+  const body = await FAKES[name](call, input as never) // parsed with the schema of this call
   const row: RouteRow = ROUTES[name]
   return { status: row.status ?? 200, body }
 }
@@ -187,7 +187,7 @@ function findRoute(method: string, path: string): Found {
   }
 }
 
-/** Reads the body of a call that is refused in any case; undefined if it is not JSON, or too large. */
+/** Reads the body of a call that is refused anyway; undefined if it is not JSON, or too large. */
 async function peekBody(request: Request): Promise<unknown> {
   const bytes = new Uint8Array(await request.arrayBuffer())
   try {

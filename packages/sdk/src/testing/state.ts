@@ -20,7 +20,7 @@ export interface TestKey {
   destroy_at: string | null
   min_unwrap_version: number
   min_unwrap_since: string | null
-  /** oldest first; the last one is the current */
+  /** oldest first; the last one is current */
   versions: { version: number; status: wire.VersionStatus; created_at: string; kek: Uint8Array }[]
   hashKey: Uint8Array
   /** created from the hash key when it is first needed */
@@ -36,7 +36,7 @@ export interface State {
   destroyWindowDays: number
 }
 
-/** One call: who makes it for whom, and the id in its path. */
+/** One call: its caller, on whose behalf it is, and the id in its path. */
 export interface Call {
   state: State
   onBehalfOf: string | undefined
@@ -51,13 +51,13 @@ export interface EntryNote {
   metadata?: Record<string, unknown>
 }
 
-/** Writes the entry of a call; returns the entry's time. */
+/** Writes a call's entry. Returns the entry's time. */
 export function note({ state, onBehalfOf }: Call, { metadata, ...entry }: EntryNote): string {
   const all = onBehalfOf === undefined ? metadata : { ...metadata, on_behalf_of: onBehalfOf }
   return append(state, { ...entry, actor: state.apiKey.id, ip_address: IP_ADDRESS, ...(all && { metadata: all }) })
 }
 
-/** Writes the entry of something that the service does by itself; returns the entry's time. */
+/** Writes an entry of the service's own action. Returns the entry's time. */
 export function noteAsSystem(state: State, entry: EntryNote): string {
   return append(state, { ...entry, actor: SYSTEM_ACTOR, ip_address: null })
 }
@@ -77,7 +77,7 @@ export function daysAfter(time: string, days: number): string {
   return new Date(Date.parse(time) + days * MS_PER_DAY).toISOString()
 }
 
-/** A random UUID (RFC 9562 section 5.4); `crypto.randomUUID` is missing on pages without TLS. */
+/** Makes a random UUID (RFC 9562 section 5.4). `crypto.randomUUID` is missing on pages without TLS. */
 export function randomId(): string {
   const bytes = random32().subarray(0, 16)
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
@@ -101,16 +101,16 @@ export interface Result {
   body: unknown
 }
 
-/** The result of an error. @throws any other error than a Refusal */
+/** Returns the result for a Refusal. @throws any other error */
 export function refused(error: unknown): Result {
   if (!(error instanceof Refusal)) throw error
   return { status: PROBLEMS[error.code].status, body: problemDocument(error.code, error.message) }
 }
 
-// Passed with each parse instead of set by zod's `config`, which the application shares.
+// Passed to each parse: zod's global `config` is shared with the application.
 const MESSAGES = { error: en().localeError }
 
-/** Parses by a schema. @throws Refusal E_VALIDATION, naming the field */
+/** Parses with a schema. @throws Refusal E_VALIDATION, naming the field */
 export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
   const overlong = wire.findOverlong(input)
   if (overlong) throw new Refusal('E_VALIDATION', overlong)

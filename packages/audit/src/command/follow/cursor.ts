@@ -1,4 +1,4 @@
-/** How far a follower has delivered each log: a file that it replaces after each delivered batch. */
+/** How far a follower has delivered each log: a file that is replaced after each batch. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { decodeHex, encodeHex, explainUnwritten, isUuid, readJson } from '@eaas/protocol'
@@ -22,10 +22,9 @@ const cursorSchema = z.strictObject({
 
 export type Reached = { id: number; hash: Uint8Array | undefined }
 
-/** The last delivered entry of each log, by its tenant. */
 export type Cursor = Map<string, Reached>
 
-/** Reads the file; empty if there is none yet. @throws CommandError if it is not such a file */
+/** Reads the file; empty if there is none yet. @throws CommandError if it is not a cursor */
 export async function readCursor(path: string): Promise<Cursor> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined

@@ -1,4 +1,4 @@
-/** What followers of any source share: options, the cursor, and batches that are delivered at least once. */
+/** What followers of all sources share: options, the cursor, and delivery of each batch at least once. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { visibleLine } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
@@ -10,15 +10,15 @@ import { FORMATS, type Format, toMessage } from './message.js'
 import { untilDone } from './request.js'
 import { openSink, ReaderGoneError, type Receiver } from './sinks.js'
 
-/** Between two reads of the logs, in milliseconds: if there was nothing new, and if there were entries. */
+/** Pauses between two reads of the logs, in milliseconds: after no entries, and after some. */
 const POLL_MS = 1_000
 const GATHER_MS = 250
-/** A batch takes no further log once it has this many entries; a log adds at most a page. */
+/** A batch with this many entries takes no further log. Each log adds at most one page. */
 export const BATCH_ENTRIES = 500
 
 export interface DeliveryOptions extends Receiver {
   cursor?: string
-  /** where to begin in a log that the cursor does not have */
+  /** where to begin in a log that the cursor lacks */
   afterId?: number
   format: Format
 }
@@ -47,7 +47,7 @@ export function addDeliveryOptions(command: Command): Command {
       if (tokenFile !== undefined && http === undefined) action.error("error: option '--token-file' needs '--http'")
       if (tls && syslog === undefined) action.error("error: option '--tls' needs '--syslog'")
       try {
-        openSink(options) // connects only with the first batch
+        openSink(options) // connects only for the first batch
       } catch (error) {
         if (!(error instanceof CommandError)) throw error
         action.error(`error: option ${error.message}`)
@@ -57,20 +57,19 @@ export function addDeliveryOptions(command: Command): Command {
 
 export interface Batch {
   entries: ExportedEntry[]
-  /** the positions in its logs once it is delivered */
+  /** the positions in the logs once the batch is delivered */
   reached: Cursor
 }
 
 export interface Delivery {
   readonly cursor: Cursor
-  /** aborted by SIGINT and SIGTERM */
   readonly signal: AbortSignal
   tell(line: string): void
-  /** Delivers batches until the signal stops it; after a batch of fewer than `BATCH_ENTRIES` it waits for more. */
+  /** Delivers batches until the signal stops it. After fewer than `BATCH_ENTRIES` entries it waits for more. */
   run(read: () => Promise<Batch>): Promise<void>
 }
 
-/** Lets a source deliver until a signal or a gone reader stops it. `name` begins each line on standard error. */
+/** Lets a source deliver until a signal stops it, or the reader of the output is gone. `name` begins lines on standard error. */
 export async function deliverFrom(
   { cursor: file, format, ...receiver }: DeliveryOptions,
   { name }: { name: string },
@@ -85,7 +84,7 @@ export async function deliverFrom(
   try {
     const sink = openSink(receiver)
     const cursor: Cursor = file === undefined ? new Map() : await readCursor(file)
-    // Before any delivery: with a cursor that cannot be written, each run would deliver everything again.
+    // Written before the first delivery: if the cursor cannot be written, each run would deliver everything again.
     if (file !== undefined) await writeCursor(file, cursor)
     const run: Delivery['run'] = async (read) => {
       while (!signal.aborted) {
@@ -93,9 +92,9 @@ export async function deliverFrom(
         const batch = entries.map((entry) => toMessage(entry, format))
         if (batch.length > 0 && !(await untilDone(() => sink(batch), { signal, tell, words }))) return
         for (const [tenant_id, position] of reached) cursor.set(tenant_id, position)
-        // A crash before this delivers the batch again.
+        // A crash before this line delivers the batch again.
         if (batch.length > 0 && file !== undefined) await writeCursor(file, cursor)
-        // Only a full batch leaves more to read. Listing all heads for every few entries would cost more than they do.
+        // Only after a full batch may more be waiting. Listing all heads for every few entries would cost more than the entries.
         if (batch.length < BATCH_ENTRIES)
           await sleep(batch.length > 0 ? GATHER_MS : POLL_MS, undefined, { signal }).catch(() => undefined)
       }

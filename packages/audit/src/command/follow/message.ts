@@ -10,7 +10,6 @@ export type Format = (typeof FORMATS)[number]
 
 export interface Message {
   entry: ExportedEntry
-  /** one line of JSON, without its line feed */
   text: string
 }
 
@@ -18,7 +17,7 @@ export function toMessage(entry: ExportedEntry, format: Format): Message {
   return { entry, text: format === 'ecs' ? JSON.stringify(toEcs(entry)) : exportText(entry) }
 }
 
-// The line of an export, byte for byte, but with the tenant first, which an export names only once.
+// The line of an export, byte for byte, with the tenant added in front: an export names it only once.
 function exportText(entry: ExportedEntry): string {
   return `{"tenant_id":${JSON.stringify(entry.tenant_id)},${entryLine(entry).trimEnd().slice(1)}`
 }
@@ -32,7 +31,7 @@ const CATEGORIES: Readonly<Record<string, string>> = {
   audit: 'configuration',
   installation: 'configuration',
 }
-/** The ECS types of actions other than changes; none of the actions missing here uses a key. */
+/** The ECS types of actions that are not changes; none of the missing actions uses a key. */
 const TYPES: Partial<Record<LogAction, string>> = {
   'key.wrap': 'access',
   'key.unwrap': 'access',
@@ -63,7 +62,6 @@ export function isRefusal({ action }: Pick<ExportedEntry, 'action'>): boolean {
   return action.endsWith('.refused')
 }
 
-/** Maps an entry to the fields of the Elastic Common Schema; the guide has the table. */
 function toEcs(entry: ExportedEntry): object {
   const { tenant_id, id, action, key_id, key_version, actor, ip_address, created_at, hash } = entry
   const metadata = readMetadata(entry)

@@ -1,13 +1,13 @@
-/** A follower's requests to a collector or the service: over TLS, without redirects or secrets in errors; repeated. */
+/** A follower's requests to a collector or to the service: over TLS, without redirects, with retries, and without secrets in errors. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isLoopback } from '../../node/listen.js'
 import { CommandError, readGiven } from '../files.js'
 
-/** Statuses below 500 that mean "later"; any other status below 500 would recur for the same request. */
+/** Statuses below 500 that mean "later". The same request would get any other one again. */
 const LATER = [408, 425, 429]
 const TOKEN = /^[\x21-\x7e]+$/
 
-/** Returns an answer that the same request would get again. @throws TryAgainError if none, or it says "later" */
+/** Returns an answer that the same request would get again. @throws TryAgainError if there is none, or it means "later" */
 export async function send(
   url: URL,
   { token, ...init }: RequestInit & { token: string | undefined },
@@ -26,12 +26,12 @@ export async function send(
   throw new TryAgainError(`${withoutQuery(url)} answered ${status}`, seconds > 0 ? seconds * 1_000 : 0)
 }
 
-/** Writes a URL for a message, without its query, which may hold a secret. */
+/** Writes a URL for a message. A query may hold a secret, so it is left out. */
 export function withoutQuery({ origin, pathname }: URL): string {
   return `${origin}${pathname}`
 }
 
-/** Reads the address of a collector or service. @throws CommandError if it would show entries or the secret */
+/** Reads an address. @throws CommandError if requests to it would expose entries or the secret */
 export function readAddress(address: string, where: { given: string; secret: string }): URL {
   const url = URL.canParse(address) ? new URL(address) : undefined
   if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && isLoopback(url.hostname)))
@@ -49,7 +49,6 @@ export async function readToken(path: string): Promise<string> {
   return token
 }
 
-/** Error codes for a certificate from an unknown authority. */
 const UNKNOWN_AUTHORITY = [
   'SELF_SIGNED_CERT_IN_CHAIN',
   'DEPTH_ZERO_SELF_SIGNED_CERT',
@@ -57,13 +56,13 @@ const UNKNOWN_AUTHORITY = [
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
 ]
 
-/** Names the reason of a failed request or broken connection, and what to do if that is known. */
+/** Names the reason of a failed request or a broken connection, and the remedy if it is known. */
 export function reasonOf({ name, cause }: Error): string {
   const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? name
   return UNKNOWN_AUTHORITY.includes(code) ? `${code}: set NODE_EXTRA_CA_CERTS to a file with its authority` : code
 }
 
-/** The pause between two attempts, in milliseconds: it doubles up to the longest. */
+/** The pause between two attempts, in milliseconds. It doubles after each failure, up to the longest. */
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 30_000
 
@@ -72,7 +71,7 @@ export class TryAgainError extends Error {
 
   constructor(
     message: string,
-    /** how long the other program asks to wait, in milliseconds */
+    /** how long the receiver asks to wait, in milliseconds */
     readonly waitMs = 0,
   ) {
     super(message)
@@ -81,9 +80,9 @@ export class TryAgainError extends Error {
 
 interface Attempts {
   signal: AbortSignal
-  /** called with why an attempt failed, unless the last failure had the same reason */
+  /** called with the reason of a failed attempt, unless it is that of the failure before */
   tell: (line: string) => void
-  /** what is added to a failure, and what is told once an attempt succeeds after one */
+  /** added to the reason of a failure, and reported when an attempt succeeds after one */
   words: { again: string; done: string }
 }
 
@@ -103,7 +102,7 @@ export async function untilDone<T>(
       if (signal.aborted) return undefined
       if (error.message !== said) tell(`${error.message}; ${words.again}`)
       said = error.message
-      // Spread, so that several followers do not return at the same moment.
+      // Randomised, so that several followers do not return at the same moment.
       const spreadMs = pauseMs * (0.5 + Math.random() / 2)
       const waitMs = Math.max(spreadMs, Math.min(error.waitMs, LONGEST_PAUSE_MS))
       await sleep(waitMs, undefined, { signal }).catch(() => undefined)

@@ -14,7 +14,7 @@ import { reasonOf, send, TryAgainError, untilDone, withoutQuery } from './reques
 
 export interface Service {
   url: URL
-  /** reads the API key for each request, so that it may change */
+  /** called for each request, so that the API key may change meanwhile */
   readApiKey: () => Promise<string>
   publicKey: string | undefined
 }
@@ -22,17 +22,17 @@ export interface Service {
 type Position = { id: number; hash: Uint8Array }
 type Source = Pick<Delivery, 'signal' | 'tell'>
 
-/** How long the service may take for a line, in milliseconds: it may pause an export while others have their turn. */
+/** How long the service may take for a line, in milliseconds: it may pause one export while it serves others. */
 const PATIENCE_MS = 60_000
 /** Checkpoints and problem documents are shorter. */
 const MOST_CHARACTERS = 65_536
 /** The third part of an API key is the tenant's id. */
 const API_KEY = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_/
 const MOST_REFUSAL_CHARACTERS = 500
-/** After this many answers that broke off after the same entry, the service cannot read on, as when one is missing. */
+/** The number of exports that may break off after the same entry. Then the service cannot read on, as when an entry is missing. */
 const MOST_BREAKS = 6
 
-/** Delivers the log of the API key's tenant; `afterId` is where it begins if the cursor does not have it. */
+/** Delivers the log of the API key's tenant. If the cursor does not have it, delivery begins after `afterId`. */
 export async function followService(service: Service, afterId: number, delivery: Delivery): Promise<void> {
   const { cursor, signal, tell, run } = delivery
   const attempts = { signal, tell, words: { again: 'asked again', done: 'the service answers again' } }
@@ -54,7 +54,7 @@ export async function followService(service: Service, afterId: number, delivery:
 }
 
 /**
- * An export is signed at its end, so a long one is read twice: first to verify it and to note the hashes at which
+ * Only the end of an export is signed, so a long one is read twice: first to verify it and to note the hashes where
  * batches end, then for the entries, which must lead to these hashes.
  */
 function openLog(
@@ -62,13 +62,13 @@ function openLog(
   tenant_id: string,
   { signal, tell }: Source,
 ): { read(after: Reached): Promise<Batch> } {
-  /** the ends of verified batches that were not returned yet */
+  /** the ends of verified batches that are not delivered yet */
   let ends: Position[] = []
-  /** the entries of the first of them, if they are still in memory */
+  /** the entries of the first such batch, if still in memory */
   let first: ExportedEntry[] = []
-  /** the lines of the export that is read again */
+  /** the lines of the second reading */
   let lines: AsyncGenerator<string> | undefined
-  /** after which entry the last export broke off, and how many in a row did so */
+  /** the entry after which the last export broke off, and how often in a row */
   let broken = { id: -1, times: 0 }
 
   return {
@@ -116,7 +116,7 @@ function openLog(
       },
     })
     const { valid, reason, tenant_id: owner, trusted_key } = verdict
-    // A proxy may end an answer that the service did not end.
+    // A proxy may end an answer before the service does.
     if (last === NO_LINE || (isAtEnd && !isTrailer(last))) throw brokeOff(known.at(-1)?.id ?? after.id)
     broken = { id: -1, times: 0 }
     if (!valid) throw new CommandError(`the export of the log is not valid, and not delivered: ${reason}`)
@@ -130,7 +130,7 @@ function openLog(
       throw wentBack(after.id, 'the log has another entry there')
     if (after_id > after.id) {
       const skipped = `entries ${after.id + 1} to ${after_id}`
-      // More may have been purged while the export was made.
+      // A purge during the export may have removed more.
       if (purged < after_id) throw withheld(skipped)
       tell(`${skipped} of the log ${tenant_id} were purged and are left out`)
     }
@@ -224,7 +224,7 @@ async function* exportLines(service: Service, after_id: number, stopping: AbortS
   }
 }
 
-/** Creates the signal of a request, which ends it when the follower is stopped or a step takes too long. */
+/** Creates a request's signal, which aborts when the follower is stopped, or a step takes too long. */
 function createPatience(stopping: AbortSignal) {
   const controller = new AbortController()
   const abort = () => controller.abort()
@@ -246,11 +246,10 @@ function createPatience(stopping: AbortSignal) {
   }
 }
 
-/** Yields the bytes of an answer. @throws TryAgainError if the connection breaks, or the signal ends it */
 async function* chunksOf({ body }: Response, url: URL, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   if (!body) return
   const reader = body.getReader()
-  // Node 20 forgets the signal of a request once its answer has begun, so it is heeded here.
+  // Node 20 ignores a request's signal once the answer has begun, so it is handled here.
   const cancel = () => void reader.cancel().catch(() => undefined)
   signal.addEventListener('abort', cancel)
   try {
@@ -264,11 +263,10 @@ async function* chunksOf({ body }: Response, url: URL, signal: AbortSignal): Asy
     }
   } finally {
     signal.removeEventListener('abort', cancel)
-    cancel() // what was not read
+    cancel() // the rest of the answer
   }
 }
 
-/** Reads a short answer as text. @throws TryAgainError if the connection breaks, CommandError if it is too long */
 async function readText(response: Response, url: URL, signal: AbortSignal): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
@@ -282,7 +280,7 @@ async function readText(response: Response, url: URL, signal: AbortSignal): Prom
   return text
 }
 
-/** Appends to the path of the service's URL, which a proxy may require. */
+/** Joins a path to the service's URL, whose own path a proxy may require. */
 function urlOf({ url }: Service, path: string, query: Record<string, string> = {}): URL {
   const full = new URL(path, `${url.origin}${url.pathname.replace(/\/?$/, '/')}`)
   full.search = new URLSearchParams(query).toString()
@@ -306,7 +304,6 @@ function brokenOff(url: URL, error: unknown): TryAgainError {
   return new TryAgainError(`the connection to ${url.origin} broke off (${reasonOf(error as Error)})`)
 }
 
-/** Makes the error for an export that the server signed, but that is not the requested one. */
 function withheld(skipped: string): CommandError {
   return new CommandError(
     `the export lacks ${skipped}, and no audit.purge in it says that they were purged: what stands between here and the service may have asked it for less. Nothing was delivered: set EAAS_URL to the service itself and start again, and examine the proxy`,

@@ -6,12 +6,11 @@ import { CommandError } from '../files.js'
 import { isRefusal, type Message } from './message.js'
 import { readAddress, readToken, send, TryAgainError, withoutQuery } from './request.js'
 
-/** How long a collector may take to answer, and a connection of syslog may be idle. */
+/** How long a collector may take to answer, and a syslog connection may be idle, in milliseconds. */
 const PATIENCE_MS = 20_000
-/** The collector accepts only smaller bodies. */
 const TOO_LARGE = 413
 
-/** Delivers a whole batch. @throws TryAgainError if not all was taken; CommandError if trying again would not help */
+/** Delivers a whole batch. @throws TryAgainError if not all of it was taken, CommandError if another attempt would not help */
 export type Sink = (batch: readonly Message[]) => Promise<void>
 
 export type Receiver = { http?: string; tokenFile?: string; syslog?: string; tls: boolean }
@@ -48,7 +47,7 @@ export class ReaderGoneError extends Error {
   override readonly name = 'ReaderGoneError'
 }
 
-/** Writes lines to standard output; they count as taken once they have left this process. */
+/** Writes lines to standard output. They count as delivered once they have left this process. */
 const standardOutput: Sink = (batch) =>
   new Promise((resolve, reject) => {
     process.stdout.write(batch.map(lineOf).join(''), (error) =>
@@ -60,7 +59,7 @@ function lineOf({ text }: Message): string {
   return `${text}\n`
 }
 
-/** How long at least a connection stays open once everything was sent, in milliseconds. */
+/** The least time that a connection stays open after everything was sent, in milliseconds. */
 const LINGER_MS = 100
 /** RFC 5424 6.2.1: facility "log audit", severities "warning" and "informational". */
 const LOG_AUDIT = 13
@@ -68,10 +67,11 @@ const WARNING = 4
 const INFORMATIONAL = 6
 
 /**
- * Sends batches as syslog messages (RFC 5424) over TCP or TLS, each with its length before it (RFC 6587 3.4.1, RFC 5425).
- * Syslog has no acknowledgement, so each batch has its own connection: the sink ends it, and the
- * receiver's end shows that its process has read everything. A receiver that dies before that resets the connection.
- * One that closes without reading, as a balancer without a backend does, ends first: the sink waits a while for that.
+ * Sends batches as syslog messages (RFC 5424) over TCP or TLS, each with its length before it (RFC 6587 3.4.1, RFC
+ * 5425). Syslog has no acknowledgement, so each batch has its own connection: the sink ends it, and when the receiver
+ * ends it too, the receiver's process has read everything. If that process dies first, the connection is reset. A
+ * receiver that closes without reading, as a balancer without a backend does, ends it first, so the sink waits a while
+ * before it does.
  * @throws CommandError if the address is malformed
  */
 export function syslogSink(address: string, { tls = false, patienceMs = PATIENCE_MS } = {}): Sink {
