@@ -77,9 +77,10 @@ async function cosigned({ services }: Service): Promise<string> {
   const { sql, signingKey, installationKey } = services
   const head = await findHead(sql, INSTALLATION)
   if (!head) throw new Error('there is no head')
-  const tree = await createTreeReader()(sql, head, { auditKey: installationKey })
+  const { publicKeys } = signingKey
+  const tree = await createTreeReader()(sql, head, { auditKey: installationKey, publicKeys })
   const { checkpoint } = await performAsSystem(services, INSTALLATION, readAuditCheckpoint())
-  const note = witnessed(signTree(signingKey, tree, signingKey.publicKeys[0]))
+  const note = witnessed(signTree(signingKey, tree, publicKeys[0]))
   return `${JSON.stringify({ checkpoint, tree: keepTree(note, tree) })}\n`
 }
 const by = (service: Service) => service.caller(owner.secret)
