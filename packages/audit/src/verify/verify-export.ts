@@ -20,6 +20,7 @@ import {
   type Unused,
 } from './compare-checkpoints.js'
 import { assertContinues, assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
+import { type Move, readMove } from './moves.js'
 import {
   type ExportedEntry,
   ExportFault,
@@ -62,6 +63,8 @@ export interface ExportVerdict {
   checkpoints?: ComparedCheckpoints
   /** if the file has entries by which an operator accepted that the log lost others */
   accepted_rollbacks?: CountedRollbacks
+  /** if the file has entries by which the tenant moved to another installation */
+  moves?: Move[]
   signed_at?: string
   /** the key that signed the export, as the file names it */
   public_key?: string
@@ -194,8 +197,8 @@ class ExportReader {
   private history: RightsHistory = createRightsHistory({ after_id: 0 })
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
-  /** whether the last entry says that the log goes on in another installation */
-  private hasMoved = false
+  /** the entries that say that the log goes on in another installation */
+  private readonly moves: Move[] = []
   private readonly rollbacks = new AcceptedRollbacks()
   private comparison: CheckpointComparison | undefined
   private covered: ExportAnchor | undefined
@@ -311,7 +314,8 @@ class ExportReader {
     const fault = this.history.read(entry)
     if (fault) throw new ExportFault(RIGHTS_FAULTS[fault](id), id)
     if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
-    this.hasMoved = entry.action === 'tenant.update' && readMetadata(entry).status === 'moved'
+    const move = readMove(entry)
+    if (move) this.moves.push(move)
     this.last = entry
     this.leaves.add(entry.hash)
     this.options.onEntry?.(entry)
@@ -341,6 +345,7 @@ class ExportReader {
     if (unfinished) throw new ExportFault(RIGHTS_FAULTS[unfinished](last.id), last.id)
     const { counted } = this.rollbacks
     if (counted) verdict.accepted_rollbacks = counted
+    if (this.moves.length > 0) verdict.moves = this.moves
     const { head_id } = signed
     const installation = this.covered && this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
     if (!this.contradiction) this.conclude(signed, installation)
@@ -349,7 +354,7 @@ class ExportReader {
     const isJoined = after_id === 0 || isPurged || this.comparison?.joins(after_id) === true
     const missing: Missing[] = [
       ...(isJoined ? [] : ['beginning' as const]),
-      ...(head_id > last.id || this.hasMoved ? ['end' as const] : []),
+      ...(head_id > last.id || this.moves.at(-1)?.entry_id === last.id ? ['end' as const] : []),
     ]
     Object.assign(verdict, { signed_at: signed.created_at, head_id, missing, whole: missing.length === 0 })
     this.isEnded = true
