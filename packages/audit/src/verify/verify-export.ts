@@ -371,8 +371,7 @@ class ExportReader {
 
   private assertSigner(signer: string): void {
     const { given, keys, changes, installation, verdict } = this
-    if (installation.length > 0 && installation.at(-1) !== signer)
-      throw new ExportFault('another key than the one that signed the export states the keys of the installation')
+    assertStates(installation, signer)
     if (keys.length > 0 && keys.at(-1) !== signer)
       throw new ExportFault('the statements about new signing keys do not lead to the key that signed the export')
     if (given && keys.length === 0 && !given.includes(signer))
@@ -435,6 +434,12 @@ class ExportReader {
   explain(): string {
     return this.comparison?.explain() ?? ''
   }
+}
+
+/** Only the signer of an export states the keys of its installation (export.md 2). @throws ExportFault */
+export function assertStates(installation: readonly string[], signer: string): void {
+  if (installation.length > 0 && installation.at(-1) !== signer)
+    throw new ExportFault('another key than the one that signed the export states the keys of the installation')
 }
 
 /** Reads what the last line of an export states; if it is a checkpoint, the log ends there. @throws CheckpointError */
