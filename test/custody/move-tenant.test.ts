@@ -77,9 +77,10 @@ async function cosigned({ services }: Service): Promise<string> {
   const { sql, signingKey, installationKey } = services
   const head = await findHead(sql, INSTALLATION)
   if (!head) throw new Error('there is no head')
-  const tree = await createTreeReader()(sql, head, { auditKey: installationKey })
+  const { publicKeys } = signingKey
+  const tree = await createTreeReader()(sql, head, { auditKey: installationKey, publicKeys })
   const { checkpoint } = await performAsSystem(services, INSTALLATION, readAuditCheckpoint())
-  const note = witnessed(signTree(signingKey, tree, signingKey.publicKeys[0]))
+  const note = witnessed(signTree(signingKey, tree, publicKeys[0]))
   return `${JSON.stringify({ checkpoint, tree: keepTree(note, tree) })}\n`
 }
 const by = (service: Service) => service.caller(owner.secret)
@@ -197,6 +198,18 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     })
     const unsigned = after.replace(/"key_changes":\[.*?\],?/, '').replace(',}', '}')
     expect(await joined([before, unsigned], publicKeyOf(there))).toMatchObject({ valid: false })
+  })
+
+  it('leaves a part of its log wherever the export of it begins', async () => {
+    await move()
+    const { last_id = 0 } = (await findHead(here.services.sql, tenant_id)) ?? {}
+    const { checkpoint } = await performAsSystem(here.services, tenant_id, readAuditCheckpoint())
+    for (const after_id of [0, last_id - 1, last_id]) {
+      const file = await exported(here, { after_id })
+      const verdict = await verifyExport(splitLines([Buffer.from(file)]), { publicKey: publicKeyOf(here), checkpoint })
+      expect(verdict).toMatchObject({ valid: true, last_id, moves: [{ entry_id: last_id, to: publicKeyOf(there) }] })
+      expect(verdict.missing).toContain('end')
+    }
   })
 
   it('is covered by the anchors of both installations, and by checkpoints of both that an auditor kept', async () => {

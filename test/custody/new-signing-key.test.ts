@@ -24,10 +24,16 @@ import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
 import { openSecret } from '../../packages/server/src/core/crypto/key-hierarchy.js'
 import { InstallationKey } from '../../packages/server/src/core/runner/installation-key.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { findHead } from '../../packages/server/src/core/store/audit.js'
 import { findInstance } from '../../packages/server/src/core/store/instance.js'
 import { anchorNow } from '../../packages/server/src/guard/anchor-heads.js'
-import { createWitnessRound } from '../../packages/server/src/guard/jobs/ask-witnesses.js'
+import {
+  askWitnesses,
+  compareWithWitnesses,
+  createWitnessRound,
+} from '../../packages/server/src/guard/jobs/ask-witnesses.js'
 import { createCheckpointEmitter } from '../../packages/server/src/guard/jobs/emit-checkpoints.js'
+import { createTreeReader, UnprovenTreeError } from '../../packages/server/src/guard/operations/proven-tree.js'
 import { readKeptFile } from '../../packages/server/src/guard/watch/kept-witnesses.js'
 import { findObstacleToVerifier, verifyByBoth } from '../audit/verify/other-verifier.js'
 import { rotateAged } from '../support/custody/rotation.js'
@@ -258,7 +264,7 @@ describe('a thief with the earlier signing key', () => {
     expect(stderr).toContain('was replaced by two')
   })
 
-  it('has no export state a key of theirs, though they can write to the database', async () => {
+  it('has no export and no tree state a key of theirs, though they can write to the database', async () => {
     await rotateAged(service)
     await anchorNow(service.services, { evenIfSame: true })
     const { sql, storeKeys } = service.services
@@ -282,6 +288,7 @@ describe('a thief with the earlier signing key', () => {
     const signingKey = await InstallationKey.open(sql, storeKeys, row)
     expect(signingKey.publicKeys).toEqual([encodePublicKey(thief), before, now()])
     const services = { ...service.services, signingKey }
+    const readTree = createTreeReader()
     for (const isPutBack of [false, true]) {
       if (isPutBack) await edit(first?.action, first?.metadata)
       const text = await exportedBy(services)
@@ -290,6 +297,11 @@ describe('a thief with the earlier signing key', () => {
       await expect(exportedBy(services, [1])).rejects.toMatchObject({ code: 'E_STATE' })
       const own = performAsSystem(services, INSTALLATION_ID, exportAudit({}))
       await expect(own).rejects.toMatchObject({ code: 'E_STATE', message: expect.stringContaining('log') })
+      const head = await findHead(sql, INSTALLATION_ID)
+      if (!head) throw new Error('there is no head')
+      const asked = { witnesses: [], sizes: new Map(), timeoutMs: 1_000, readTree }
+      for (const ask of [askWitnesses, compareWithWitnesses])
+        await expect(ask(services, head, asked)).rejects.toThrow(UnprovenTreeError)
     }
   })
 })

@@ -6,7 +6,7 @@ compared with each checkpoint that was given; 1: not valid; 2: not understood; 3
 cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: a
 checkpoint could not be compared; 6: only the file itself vouches for the key, or a statement of the key that was given.
 """
-import argparse, base64, datetime, hashlib, json, os, re, sys
+import argparse, base64, datetime, functools, hashlib, json, os, re, sys
 try:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -75,6 +75,7 @@ def unbase64(text, length):
     return data
 
 
+@functools.cache
 def read_key(public_key):
     """The id and the 33 bytes of a public key in its written form."""
     name, key_id, encoded = [*public_key.split("+", 2), "", ""][:3]
@@ -224,16 +225,12 @@ def read_witnessed(line, public_keys, witnesses):
     return note.split("\n")[4], last_id, note, nodes
 
 
-def find_witnessed(kept, public_key, witnesses, export):
+def find_witnessed(lines, keys, witnesses, end, time):
     """The newest such checkpoint, and the proof beside it; one that was not signed after the export of an entry behind the end of its log comes first."""
-    demand(public_key, "witnesses need the public key that the checkpoint is checked by")
-    header, end, time = read_beginning(export)
-    demand(header and header[5], "the export does not state the keys of its installation")
-    keys = read_installation(json.loads(header[5]))
+    demand(keys, "the export does not state the keys of its installation")
     found, fault = [], "there is no checkpoint of the installation's log"
-    for text in kept.split("\n"):
+    for line in lines:
         try:
-            line = json.loads(text)
             found.append(read_witnessed(line, keys, witnesses))
         except (KeyError, TypeError, ValueError, InvalidSignature) as error:
             fault = str(error) or "a signature does not verify"
@@ -243,39 +240,87 @@ def find_witnessed(kept, public_key, witnesses, export):
 
 
 def read_beginning(export):
-    """The match of the header, and where and when the installation's log ended, as the line of an anchor says; checks nothing."""
-    header, anchor = (form.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace")) for form in (HEADER, ANCHOR))
+    """What the first lines say, up to a fault: the tenant, the changes of its keys, the keys of the installation, and where and when
+    the installation's log ended by the anchor, whose signature is not checked."""
+    tenant, changes, installation, end, time = None, [], [], None, ""
+    try:
+        owner, *_, notes, stated = read(HEADER, export.readline(MAX_LINE_BYTES).decode(), "the header of an export")
+        changes = follow(json.loads(f"[{notes or ''}]"))
+        installation = read_installation(json.loads(stated)) if stated else []
+        tenant, anchor = owner, ANCHOR.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace"))
+        signed = json.loads(anchor.groups()[-1]).split("\n") if anchor else []
+        at = 2 if signed[:1] == ["eaas/audit/checkpoint/v1"] else 4
+        head, time = "".join(signed[at : at + 1]), "".join(signed[at + 2 : at + 3])
+        end = int(head) if head.isdigit() else None
+    except (ValueError, InvalidSignature):
+        pass  # the verdict tells
     export.seek(0)
-    signed = json.loads(anchor.groups()[-1]).split("\n") if anchor else []
-    at = 2 if signed[:1] == ["eaas/audit/checkpoint/v1"] else 4
-    head, time = "".join(signed[at : at + 1]), "".join(signed[at + 2 : at + 3])
-    return header, int(head) if head.isdigit() else None, time
+    return tenant, changes, installation, end, time
 
 
-def notes_of(kept, export):
-    """The notes of a text that are of the export's log or of the installation's: those in the server's lines, then several
-    one after another."""
-    demand('\n{"format":"eaas/audit/export/v1"' not in "\n" + kept, "this is an export, and no checkpoint that was kept apart from it")
-    lines, *whole = re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M)
-    notes = []
-    for text in re.split(r"^(?=[ \t]*{)", lines, flags=re.M):
-        for form in (text.split("\n")[0], re.sub(r"^}[ \t]*(?=\n|\Z).*", "}", text, count=1, flags=re.M | re.S), lines):
-            try:
-                notes.append(json.loads(form)["checkpoint"])
-                break
-            except (KeyError, TypeError):
-                break
-            except ValueError:
-                pass  # a crash cut it short
-        else:
-            demand(not re.search("}[ \t]*(?:{|eaas/audit/checkpoint/v1\n)", text), "two checkpoints are joined without a line feed between them")
-    notes = [note for note in notes if parsed(note)]
-    demand(notes or whole and not lines, "this is not a checkpoint of an EaaS audit log")
-    notes += [note.rstrip("\n") + "\n" for note in whole]
-    header = read_beginning(export)[0]
-    notes = [note for note in dict.fromkeys(notes) if parse(note)[0] in (header and header[1], INSTALLATION)]
+def choose(kept, export, public_key, witnesses):
+    """What to compare of a text with checkpoints: the one that the verdict names, all, and the proof beside a cosigned one."""
+    lines, replaced = read_kept(kept)
+    tenant, changes, installation, end, time = read_beginning(export)
+    keys = keys_of(changes)
+    if installation[-1:] != (keys[-1:] or [public_key]):
+        installation = []  # anybody can state 10,000 keys: only those of who may sign count
+    signers = keys if public_key in keys else [public_key]
+    own = [{"from": before, "to": after} for before, after in zip(installation, installation[1:])] if installation else changes
+    for note in replaced:
+        for known in changes_of(note):
+            other = next((change["to"] for change in own if change["from"] == known["from"]), known["to"])
+            demand(other == known["to"], f"key {known['from']} was replaced by two: by {known['to']} here, and by {other} in the export")
+    if tenant is None:
+        return None, [], None
+    named, proof = find_witnessed(lines, installation, witnesses, end, time) if witnesses else (None, None)
+    notes = [note for note in dict.fromkeys(line["checkpoint"] for line in lines) if parse(note)[0] in (tenant, INSTALLATION)]
     demand(notes, "there is no checkpoint of this tenant")
-    return notes
+    named = named or named_of(notes, tenant, installation or signers)
+    read_note(named, parse(named)[0] == INSTALLATION and installation or signers)
+    return named, notes, proof
+
+
+def named_of(notes, tenant, signers):
+    """By default the newest of the log, or else the newest of the installation that is signed: another's logs have the same id."""
+    newest = sorted(notes, key=lambda note: (parse(note)[3], parse(note)[1]), reverse=True)
+    own = [note for note in newest if parse(note)[0] == tenant != INSTALLATION]
+    return next((note for note in own or newest if own or is_signed(note, signers)), next(iter(newest), None))
+
+
+def changes_of(note):
+    """The change of a kept statement; none of what somebody edited."""
+    try:
+        return follow([note]) if type(note) is str else []
+    except (ValueError, InvalidSignature):
+        return []
+
+
+def read_kept(kept):
+    """The lines with a checkpoint of a text, those of a server or notes one after another, and the statements about keys in it."""
+    demand('\n{"format":"eaas/audit/export/v1"' not in "\n" + kept, "this is an export, and no checkpoint that was kept apart from it")
+    text, *whole = re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M)
+    found = [object_of(text)]
+    if found == [None]:
+        found = []
+        for part in re.split(r"^(?=[ \t]*{)", text, flags=re.M):
+            forms = part.split("\n")[0], re.sub(r"^}[ \t]*(?=\n|\Z).*", "}", part, count=1, flags=re.M | re.S)
+            values = [value for value in map(object_of, forms) if value is not None][:1]  # none: a crash cut it short
+            demand(values or not re.search("}[ \t]*(?:{|eaas/audit/checkpoint/v1\n)", part), "two checkpoints are joined without a line feed between them")
+            found += values
+    lines = [line for line in found if parsed(line.get("checkpoint"))]
+    demand(lines or whole and not text, "this is not a checkpoint of an EaaS audit log")
+    lines += [{"checkpoint": re.sub(r"\n+\Z", "\n", note)} for note in whole]
+    for line in lines:
+        parse(line["checkpoint"])
+    return lines, [line.get("key_change") for line in found]
+
+
+def object_of(text):
+    try:
+        return json.loads(text) if text.lstrip().startswith("{") else None
+    except ValueError:
+        return None
 
 
 def parse(note):
@@ -607,12 +652,9 @@ class Comparison:
         kept = [Kept(note, tenant) for note in notes if parsed(note)]
         self.given, self.keys, self.installation, self.accepted = len(notes), keys, installation, []
         self.kept = sorted((known for known in kept if known.owner in (tenant, INSTALLATION)), key=lambda known: (known.time, known.id), reverse=True)
-        # By default the newest of the log, or else the newest of the installation that is signed: another's logs have the same id.
-        named_first = sorted(self.kept, key=lambda known: (
-            known.note != named, not known.is_own, known.owner == INSTALLATION and not is_signed(known.note, installation)))
-        self.named = next(iter(named_first), None)
-        demand(self.named or not notes, "none of the checkpoints is of this tenant or of the installation")
-        demand(not self.named or named is None or self.named.note == named, "the checkpoint belongs to another tenant")
+        note = named_of([known.note for known in self.kept], tenant, installation) if named is None else named
+        self.named = next((known for known in self.kept if known.note == note), None)
+        demand(self.named or not notes, "the checkpoint that is to be named is not of this tenant or of the installation")
         if self.named:
             read_note(self.named.note, self.keys_of(self.named))
         self.left = {}
@@ -853,19 +895,19 @@ if __name__ == "__main__":
             witnesses.append(read_witness_key(text))
         except ValueError:
             parser.error(f"argument --witness: {text} is not the key of a witness, or was mistyped: its parts do not belong together")
+    if args.checkpoint and not args.public_key:
+        parser.error("argument --checkpoint: needs --public-key")
     if witnesses and not args.checkpoint:
         parser.error("argument --witness: needs --checkpoint, a file of checkpoints that the server wrote")
     try:
         known, kept_note = (open(path, encoding="utf-8-sig", newline="").read().replace("\r\n", "\n") if os.path.exists(path or "") else path
                             for path in (args.public_key, args.checkpoint))
         with open(args.file, "rb") as export:
-            notes = None if kept_note is None else notes_of(kept_note, export)
-            proof, named = None, None
-            if args.witness:
-                named, proof = find_witnessed(kept_note, known and known.strip(), witnesses, export)
-            answer = verify(export, known and known.strip(), named, notes, proof, args.tree and args.tree.split("+")[0])
-    except (OSError, ValueError, KeptNoteError) as error:
-        print(error, file=sys.stderr)
+            known = known and known.strip()
+            named, notes, proof = (None, [], None) if kept_note is None else choose(kept_note, export, known, witnesses)
+            answer = verify(export, known, named, notes, proof, args.tree and args.tree.split("+")[0])
+    except (OSError, ValueError, KeptNoteError, InvalidSignature) as error:
+        print(error or "the signature of the checkpoint does not verify", file=sys.stderr)
         sys.exit(3)
     print(json.dumps(answer))
     if not known:

@@ -8,6 +8,7 @@ import { verifyLog } from './core/audit/verify/verify.js'
 import type { Config } from './core/config.js'
 import type { BlindHashResult, BlindHashTask } from './core/crypto/blind-hash.js'
 import type { RootKeyProvider } from './core/crypto/key-hierarchy.js'
+import { type DatabaseSetting, nameSetting } from './core/database-url.js'
 import { createTaskThread, type TaskThread } from './core/event-loop.js'
 import { createBlindHashing, type RunBlindHash } from './core/runner/blind-hashing.js'
 import { createTakeUses } from './core/runner/budgets.js'
@@ -41,7 +42,6 @@ import { MIGRATIONS_DIRECTORY } from './package-directory.js'
 import { openOwnKey, openProvider } from './root-keys/open-provider.js'
 
 const READS_AT_ONCE = 4 // pages of the log
-const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'
 
 export interface Installation
   extends ReturnType<typeof watchStoreKeys>,
@@ -99,7 +99,8 @@ export async function openInstallation(options: OpenOptions): Promise<Installati
 
 async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider | undefined): Promise<Installation> {
   const { config, wait, onWarning, beside = false, mayCreate = true, actor = SYSTEM_ACTOR } = options
-  const onStaleLogin = (error: Error) => onWarning?.(STALE_LOGIN, { reason: error.message })
+  const staleLogin = `the database is logged in to as before, because ${nameSetting(config)} cannot be used`
+  const onStaleLogin = (error: Error) => onWarning?.(staleLogin, { reason: error.message })
   const serves = wait !== undefined
   const onFailure = options.onDatabaseFailure
   if (config.databaseUrl === undefined) options.onOpening?.()
@@ -122,9 +123,9 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
     const secrets = await unlock(store.sql, provider, { clock, actor, migrations, onLocked })
     // A view hides rows without an error, so the first calls would be answered from the view.
     if (serves) await assertWhole(sql)
-    const { databaseUrl: url, databaseUrlFile: urlFile } = config
+    const { databaseUrl: url, databaseUrlFile: urlFile, databaseUrlOption: urlOption }: DatabaseSetting = config
     const { isPooled, isSpread, searchPath } = store
-    const database = url === undefined ? undefined : { url, urlFile, isPooled, isSpread, searchPath }
+    const database = url === undefined ? undefined : { url, urlFile, urlOption, isPooled, isSpread, searchPath }
     const verifier = database && options.openVerifier?.(database)
     const blindHasher = options.openBlindHasher?.()
     const created = createServices({ store, sql, clock, secrets, verifier, blindHasher }, options)

@@ -80,10 +80,11 @@ type Row = Record<string, unknown>
 
 /** The root of the tree that ends with the head that is in the database. */
 async function readNow(read = createTreeReader()): Promise<Uint8Array> {
-  const { sql, installationKey } = service.services
+  const { sql, installationKey, signingKey } = service.services
   const head = await findHead(sql, INSTALLATION_ID)
   if (!head) throw new Error('no head')
-  return merkleRoot(await read(sql, head, { auditKey: installationKey }))
+  const { publicKeys } = signingKey
+  return merkleRoot(await read(sql, head, { auditKey: installationKey, publicKeys }))
 }
 
 async function readHead(of = service): Promise<Row> {

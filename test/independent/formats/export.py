@@ -5,7 +5,7 @@ from .chain import entry_hash, genesis, json_string
 from .checkpoint import (
     ORIGIN, OTHER_SEED, SIGNED_AT, SIGNING_SEED, checkpoint_text, entries_text, note_key_id, note_of, public_key_text, stretch_text,
 )
-from .key_change import THIEF_SEED, THIRD_SEED, installation_note, key_change, written
+from .key_change import THIEF_SEED, THIRD_SEED, installation_note, key_change, key_change_vectors, written
 from .common import KEY, MADE_BY, MAX, NIL, OTHER_KEY, OTHER_TENANT, TENANT, b64, ed25519_public, flip, sha256
 from .merkle import anchor_leaf, inclusion_proof, merkle_root
 from .tree import tree_note, tree_origin, tree_text
@@ -1422,9 +1422,9 @@ def export_vectors():
     stated("signed by the earlier key", installation_note(OTHER_SEED), end)
     stated("signed by the earlier key, which the checkpoint names", installation_note(SIGNING_SEED, OTHER_SEED), end, checkpoint=anchored.note())
     stated("of another installation", installation_note(THIEF_SEED), end)
-    stated("a key twice", installation_note(OTHER_SEED, OTHER_SEED, SIGNING_SEED))
-    stated("a key more than was signed", installation_note(SIGNING_SEED).replace(key, written(THIEF_SEED) + "\n" + key, 1))
-    stated("signed by the first key", installation_note(OTHER_SEED, SIGNING_SEED, by=OTHER_SEED))
+    for malformed in key_change_vectors()["refuse_installation"]:
+        if malformed["note"]:
+            stated(f"malformed: {malformed['name']}", malformed["note"])
     stated("a checkpoint of the installation by a key that it does not name", installation_note(SIGNING_SEED), checkpoint=anchored.note(OTHER_SEED))
     stated("another tree was given", installation_note(OTHER_SEED, SIGNING_SEED), tree=tree_origin(ed25519_public(SIGNING_SEED)))
     add("a tree was given, and the file states no keys of the installation", purged.file(), 1, tree=tree_origin(ed25519_public(SIGNING_SEED)))

@@ -154,6 +154,15 @@ export function* reportedLog(busy = 1): Generator<Draft> {
   }
 }
 
+/** The entry with which a tenant left, after the entry `replaces` recorded it last. */
+export const departure = (replaces: number): Draft => ({
+  action: 'tenant.update',
+  created_at: '2026-06-30T00:00:00.000Z',
+  metadata: { status: 'moved', replaces, from: 'key-a', to: 'key-b', moved_to: 'https://b.example.org' },
+})
+export const DEPARTURE =
+  'of 2026-06-30T00:00:00.000Z, from the installation with the key key-a to that with key-b, at https://b.example.org, where the log goes on'
+
 /** The last entry of `purgedLog` that the purge deleted. */
 export const PURGED_THROUGH = 6
 

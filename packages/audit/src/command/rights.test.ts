@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   CLERK,
   CUSTOMERS,
+  DEPARTURE,
+  departure,
   ORDERS,
   OWNER,
   PURGED_THROUGH,
@@ -72,6 +74,17 @@ describe('eaas-audit rights', () => {
     const line = `UNKNOWN  copies of keys that were exported by the entries through ${PURGED_THROUGH}: they are not in this log`
     expect((await rights(purged, LATE)).stdout).toContain(line)
     expect((await rights(whole, LATE)).stdout).not.toContain('UNKNOWN')
+  })
+
+  it('names the move with which the tenant left', async () => {
+    const left = join(folder, 'left.ndjson')
+    await writeFile(left, [...writeExport([...purgedLog(), departure(RESTATED_THROUGH)], SIGNED_AT)].join(''))
+    expect(await rights(left, SIGNED_AT)).toMatchObject({
+      code: 4,
+      stdout: expect.stringContaining(`MOVED    by entry 15 ${DEPARTURE}`),
+    })
+    const { moves } = JSON.parse((await rights(left, SIGNED_AT, '--json')).stdout)
+    expect(moves).toMatchObject([{ entry_id: 15, from: 'key-a', to: 'key-b' }])
   })
 
   it('leaves an API key as it was where an entry of a later version tells of it', async () => {

@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { describeAddresses, describeBudgets } from '../report/rights.js'
 import { describeLosses } from '../verify/accepted-rollbacks.js'
 import { describeAhead } from '../verify/entry-times.js'
+import { describeMove } from '../verify/moves.js'
 import {
   type ApiKeyRights,
   createRightsReader,
@@ -69,7 +70,7 @@ interface Shown {
 
 /** Prints the report of a log. Returns the exit code. @throws CommandError if the log was signed before the given time */
 export function printRights(verdict: ExportVerdict, report: RightsReport, { json, keyId, owner }: Shown): number {
-  const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
+  const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole, moves } = verdict
   if (valid && signed_at !== undefined && report.at > signed_at)
     throw new CommandError(
       `the log was signed at ${signed_at}, which is before ${report.at}: nothing proves what happened in between. Ask for a time until then, or export the log again`,
@@ -81,7 +82,7 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
       print(
         `The log${owner ? ` of ${owner}` : ''} is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
       )
-  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
+  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, moves, ...shown })
   else print(describe(verdict, shown, { keyId, owner }))
   return Math.max(exitCode(verdict), valid && (report.losses.length > 0 || report.ahead) ? cli.PART : cli.VALID)
 }
@@ -112,7 +113,7 @@ function couldUse(apiKey: ApiKeyRights, key: UsableKey): boolean {
 }
 
 function describe(
-  { tenant_id, after_id = 0, trusted_key, key_changes, missing }: ExportVerdict,
+  { tenant_id, after_id = 0, trusted_key, key_changes, missing, moves }: ExportVerdict,
   report: RightsReport,
   { keyId, owner }: Pick<Shown, 'keyId' | 'owner'>,
 ): string[] {
@@ -183,6 +184,7 @@ function describe(
       `UNKNOWN  whether these were the rights at that time, as a lost entry may have changed them: ${describeLosses(losses)}`,
     ahead &&
       `UNKNOWN  whether these were the rights at that time, as ${describeAhead(ahead)}, so what is dated from then on may have changed them. List it with eaas-audit entries and --from=${ahead.entry.created_at}`,
+    moves?.map((move) => `MOVED    ${describeMove(move)}`),
     missing?.includes('end') && 'PART     the log went on after the last entry',
     !trusted_key &&
       (key_changes

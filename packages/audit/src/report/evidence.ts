@@ -5,6 +5,7 @@ import { readPublicKey } from '../formats/checkpoint.js'
 import { describeLosses, describeRollbacks } from '../verify/accepted-rollbacks.js'
 import { describeCheckpoints, describeStatement } from '../verify/compare-checkpoints.js'
 import { describeAhead, type EntryTimes } from '../verify/entry-times.js'
+import { describeMove } from '../verify/moves.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 
 export interface EvidenceSource extends EntryTimes {
@@ -125,6 +126,7 @@ function listProven({ verdict, first_at, last_at, witnessed, witnesses }: Eviden
         : 'none was given',
     ],
     ['Checkpoints', verdict.checkpoints && describeCheckpoints(verdict.checkpoints)],
+    ['Moved', verdict.moves?.map(describeMove)],
     ['Rolled back', verdict.accepted_rollbacks && describeRollbacks(verdict.accepted_rollbacks)],
     [
       'Anchor',

@@ -4,6 +4,8 @@ import { describe, expect, it } from 'vitest'
 import {
   CLERK,
   CUSTOMERS,
+  DEPARTURE,
+  departure,
   ERASED,
   FORMULA,
   HOSTILE,
@@ -98,6 +100,11 @@ describe('a report', () => {
       expect([title, filter, listed.length]).toEqual([title, filter, count])
       expect(named).toEqual(listed.slice(0, 20))
     }
+  })
+
+  it('names the move with which the tenant left', async () => {
+    const { report } = await reportOn([...purgedLog(), departure(11)])
+    expect(report.evidence.facts).toContainEqual({ name: 'Moved', text: `by entry 15 ${DEPARTURE}` })
   })
 
   it('says who opened what, exports first', async () => {

@@ -110,6 +110,17 @@ describe('a checkpoint of the installation beside another one', () => {
       })
   })
 
+  it('is unused if it was signed later, with what to do if the key was replaced since', async () => {
+    const exported = exportOf(log, 19, { installation, anchor: 5, linked: [3] })
+    for (const own of ['', noteOf(at(log, 7), 9)])
+      expect(
+        await verified(exported, linesOf(noteOf(at(installation, 5), 20, stranger), ...(own ? [own] : []))),
+      ).toMatchObject({
+        code: own ? 5 : 3,
+        text: expect.stringMatching(/If the operator replaced the key .*, have the export made again/),
+      })
+  })
+
   it.each([
     ['has no anchor', undefined],
     ['is not linked to', { installation, anchor: 5, linked: [3] }],

@@ -18,6 +18,7 @@ import {
 } from '../../../../test/support/audit/anchored-export.js'
 import { TENANT } from '../../../../test/support/audit/written-export.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
+import { sha256 } from '../crypto.js'
 import { encodePublicKey } from '../formats/checkpoint.js'
 import { signInstallation } from '../formats/key-change.js'
 import { readTreeKey } from '../formats/tree.js'
@@ -110,6 +111,9 @@ describe('a checkpoint of the installation by an earlier key', () => {
 
 describe('the keys of the installation', () => {
   const keys = [leaked, current].map(encodePublicKey)
+  const many = Array.from({ length: 9_999 }, (_, at) =>
+    encodePublicKey({ ...leaked, publicKey: sha256(Uint8Array.of(at >> 8, at)) }),
+  )
   it.each<[string, string | undefined]>([
     ['missing', undefined],
     ['of another installation', installationNote(other)],
@@ -119,12 +123,69 @@ describe('the keys of the installation', () => {
     ['with a key twice', signInstallation(current, [keys[0] ?? '', ...keys])],
     ['with a key after the signer', signInstallation(current, [...keys, encodePublicKey(other)])],
     ['with a key that is malformed', signInstallation(current, ['eaas-audit+x', ...keys])],
+    ['with 10,001 keys', signInstallation(current, [...many, ...keys])],
     ['with a line edited', installationNote(leaked, current).replace(keys[0] ?? '', encodePublicKey(other))],
     ['with a line less, its signature kept', installationNote(leaked, current).replace(`${keys[0]}\n`, '')],
-  ])('are refused %s', async (_, installation) => {
+  ])('are refused %s', async (_, note) => {
+    const exported = by({ installation: note })
     const agreeing = linesOf(noteOf(at(log, 4), 5, current))
     for (const kept of [undefined, agreeing, linesOf(noteOf(at(log, 4), 5, leaked))])
-      expect(await verified(by({ installation }), kept)).toMatchObject({ code: 1 })
+      expect(await verified(exported, kept)).toMatchObject({ code: 1 })
+    const seen = cosignedLine(installation.slice(0, 2), 4, [leaked])
+    expect([1, 3]).toContain((await verified(exported, seen, BY_WITNESS)).code)
+  })
+
+  it('count only if the signer may state them: no checkpoint is tried by 10,000 others', async () => {
+    const stated = signInstallation(other, [...many, encodePublicKey(other)])
+    const kept = Array.from({ length: 400 }, (_, id) => noteOf({ ...at(installation, 2), id: id + 1 }, 5, current))
+    expect(await verified(by({ installation: stated }), linesOf(...kept))).toMatchObject({ code: 1 })
+  })
+})
+
+describe('several exports of one log', () => {
+  const upTo = (last: number, key: typeof leaked, key_changes: string[], installation: string) =>
+    exportOf(log.slice(0, last), last, undefined, 0, { key, key_changes, installation })
+  /** The code for these exports, of more and more entries, by the last one's key. */
+  async function joined(...exports: string[]): Promise<number> {
+    const paths = exports.map((_, at) => join(folder, `${at}.ndjson`))
+    for (const [at, text] of exports.entries()) await writeFile(paths[at] ?? '', text)
+    return (await runAuditCommand(['verify', ...paths, '--public-key', encodePublicKey(current)])).code ?? -1
+  }
+  const [replaced, moved] = [changesOf(leaked, current), changesOf(leaked, other, current)]
+  const byLeaked = (...keys: [typeof leaked, ...(typeof leaked)[]]) => upTo(2, leaked, [], installationNote(...keys))
+
+  it.each<[string, string[]]>([
+    ['the same', [by({}), by({})]],
+    ['further ones', [byLeaked(leaked), by({})]],
+    [
+      'those of an installation that the tenant left',
+      [
+        byLeaked(leaked),
+        upTo(3, other, moved.slice(0, 1), installationNote(other)),
+        upTo(4, current, moved, installationNote(leaked, current)),
+      ],
+    ],
+  ])('may state of an installation’s keys %s', async (_, exports) => {
+    expect(await joined(...exports)).toBe(0)
+  })
+
+  it.each<[string, string[]]>([
+    ['others in front', [upTo(2, current, replaced, installationNote(other, current)), by({})]],
+    ['one less in front', [upTo(2, current, replaced, installationNote(current)), by({})]],
+    ['one more', [upTo(2, current, replaced, installationNote(leaked, other, current)), by({})]],
+    ['others before an earlier one', [byLeaked(other, leaked), by({})]],
+    [
+      'others, with another installation in between',
+      [
+        byLeaked(leaked),
+        upTo(3, other, moved.slice(0, 1), installationNote(other)),
+        upTo(4, current, moved, installationNote(other, leaked, current)),
+      ],
+    ],
+    ['those of another signer', [upTo(2, current, replaced, installationNote(leaked)), by({})]],
+    ['none that is well-formed', [upTo(2, current, replaced, `${honest.installation}x`), by({})]],
+  ])('are refused if an earlier one states %s', async (_, exports) => {
+    expect(await joined(...exports)).toBe(1)
   })
 })
 
@@ -132,6 +193,15 @@ describe('a kept statement about a key', () => {
   const [later] = changesOf(other, leaked)
   const kept = (key: typeof leaked) =>
     `${JSON.stringify({ checkpoint: noteOf(at(log, 3), 3, key), key_change: later })}\n`
+
+  it('is an alarm beside another successor in the export', async () => {
+    const [stolen] = changesOf(leaked, other)
+    const line = JSON.stringify({ checkpoint: noteOf(at(log, 3), 3, leaked), key_change: stolen })
+    for (const changes of [{}, { installation: undefined }, { key_changes: [] }])
+      expect(await verified(exportOf(log, 9, undefined, 0, { ...honest, ...changes }), `${line}\n`)).toMatchObject({
+        code: 3,
+      })
+  })
 
   it('may be of the installation from which the tenant moved, which went on with its key', async () => {
     const arrived = { key_changes: changesOf(other, current), installation: installationNote(current) }

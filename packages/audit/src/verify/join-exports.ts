@@ -2,21 +2,22 @@
 import { decodeHex } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type ExportHeader, type ExportTrailer, headerLine, trailerLine } from '../formats/export.js'
-import { followKeyChanges, listKeys } from '../formats/key-change.js'
+import { followKeyChanges, listKeys, readInstallation } from '../formats/key-change.js'
 import type { Stretch } from '../formats/stretch.js'
 import { AcceptedRollbacks } from './accepted-rollbacks.js'
 import { ANOTHER_LOG, NOT_ACCEPTED } from './compare-checkpoints.js'
 import { ExportFault, isAnchor, isLinks, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
-import { readSigned } from './verify-export.js'
+import { assertStates, readSigned } from './verify-export.js'
 
 const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
 
 /**
  * Joins exports of one log, each given as the lines that `splitLines` yields, in the order in which they end. Yields
  * the header of the export that begins first, the entries of all, and the signed line of the last one, which covers all
- * entries through their hashes. Checks the other signed lines here, and that later entries agree with where these say
- * that the log ended. Exports may overlap, as after an interrupted purge. Leaves out all trees, and all anchors but the
- * last export's. @throws ExportFault, CheckpointError, which `verifyExport` reports
+ * entries through their hashes. Checks the other signed lines here. Later entries must agree with where these say that
+ * the log ended, and later statements of an installation's keys with theirs. Exports may overlap, as after an interrupted
+ * purge. Leaves out all trees, and all anchors but the last export's. @throws ExportFault, CheckpointError, which
+ * `verifyExport` reports
  */
 export async function* joinExports(exports: readonly AsyncGenerator<string>[]): AsyncGenerator<string> {
   const [only, ...more] = exports
@@ -55,6 +56,7 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
         )
       left = left.slice(1)
       assertKnown(trailer.public_key, keys)
+      assertStates(part.installation, trailer.public_key)
       if (part === last) {
         yield trailerLine({ ...trailer, tree: undefined }).slice(0, -1) // the tree covers only this export's entries
         heads.end(readSigned(trailer))
@@ -101,6 +103,8 @@ type Position = { id: number; hash: Uint8Array }
 
 interface Part {
   header: ExportHeader
+  /** the keys of the installation, oldest first; none if the export does not state them */
+  installation: readonly string[]
   /** an anchor's line and its links, if any */
   anchor: readonly string[]
   read(): Promise<string | undefined>
@@ -113,6 +117,7 @@ async function readStart(rest: AsyncGenerator<string>): Promise<Part> {
     return done ? undefined : value
   }
   const header = readHeader((await next()) ?? '')
+  const installation = header.installation === undefined ? [] : readInstallation(header.installation)
   const anchor: string[] = []
   let line = await next()
   while (line !== undefined && (isAnchor(line) || isLinks(line))) {
@@ -124,7 +129,7 @@ async function readStart(rest: AsyncGenerator<string>): Promise<Part> {
     line = undefined
     return found
   }
-  return { header, anchor, read, rest }
+  return { header, installation, anchor, read, rest }
 }
 
 /** Reads the id and hash in a line, unverified: `verifyExport` checks them. */
@@ -139,6 +144,20 @@ function assertOneLog(parts: readonly Part[], { tenant_id, key_changes }: Export
       throw new ExportFault(`the exports are of several logs: ${header.tenant_id} and ${tenant_id}`)
     if (header.key_changes.some((change, at) => change !== key_changes[at]))
       throw new ExportFault('the exports state different changes of the signing key')
+  }
+  assertGoOn(parts.map(({ installation }) => installation))
+}
+
+/** Each statement of an installation's keys must begin with the one before it. A former installation, before a move, has other keys. */
+function assertGoOn(statements: readonly (readonly string[])[]): void {
+  const known = new Map<string, readonly string[]>()
+  for (const keys of statements) {
+    for (const before of new Set(keys.map((key) => known.get(key) ?? [])))
+      if (before.some((key, at) => key !== keys[at]))
+        throw new ExportFault(
+          'the exports state different keys of one installation, and not only further ones: give exports that the server made, or ask the operator who else has its key',
+        )
+    for (const key of keys) known.set(key, keys)
   }
 }
 

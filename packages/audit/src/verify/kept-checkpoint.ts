@@ -80,7 +80,7 @@ const LAST_LINKED = 16
 
 /** The entry ids of the last checkpoints of the installation's log, and of the last one for each set of witnesses. */
 export class KeptIds {
-  #last: number[] = []
+  #last = new Set<number>()
   readonly #cosigned = new Map<string, number>()
 
   constructor(private readonly most = LAST_LINKED) {}
@@ -89,7 +89,9 @@ export class KeptIds {
   add(notes: readonly KeptNote[]): void {
     for (const { tenant_id, last_id: id, note: checkpoint, tree } of notes) {
       if (tenant_id !== INSTALLATION_ID) continue
-      this.#last = [...this.#last.filter((other) => other !== id), id].slice(-this.most)
+      this.#last.delete(id)
+      this.#last.add(id)
+      if (this.#last.size > 2 * this.most) this.#last = new Set(this.#newest())
       if (tree === undefined) continue
       const cosigners = listCosigners({ checkpoint, tree }).sort().join(' ')
       this.#cosigned.delete(cosigners)
@@ -100,7 +102,11 @@ export class KeptIds {
   }
 
   all(): number[] {
-    return [...new Set([...this.#last, ...this.#cosigned.values()])]
+    return [...new Set([...this.#newest(), ...this.#cosigned.values()])]
+  }
+
+  #newest(): number[] {
+    return [...this.#last].slice(-this.most)
   }
 }
 

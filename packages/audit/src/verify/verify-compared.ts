@@ -1,9 +1,9 @@
 /** Verifies an export against checkpoints and cosignatures that were kept apart from it. Also runs in browsers. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type Checkpoint, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, type PublicKeys, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
 import { followKeyChanges, type KeyChange, listKeys, readInstallation } from '../formats/key-change.js'
-import { CheckpointError } from '../formats/signed-note.js'
+import { CheckpointError, OtherSignerError } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
 import { findEnd } from './exported-anchor.js'
 import { assertSameChanges, type Kept, listWitnessedLines, namedOf, notesOf } from './kept-checkpoint.js'
@@ -50,7 +50,7 @@ export async function verifyCompared(
   const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers: installationKeys })?.note
   // A fault of the checkpoint is reported as such, not as one of the export.
   if (named !== undefined)
-    readCheckpoint(named, parseCheckpoint(named).tenant_id === INSTALLATION_ID ? installationKeys : signers)
+    assertKnown(named, parseCheckpoint(named).tenant_id === INSTALLATION_ID ? installationKeys : signers)
   const verdict = await verifyExport(joined(beginning, lines), {
     publicKey,
     checkpoint: named,
@@ -59,6 +59,18 @@ export async function verifyCompared(
     ...calls,
   })
   return { verdict, witnessed }
+}
+
+/** @throws CheckpointError */
+function assertKnown(note: string, signers: PublicKeys): void {
+  try {
+    readCheckpoint(note, signers)
+  } catch (error) {
+    if (!(error instanceof OtherSignerError)) throw error
+    throw new CheckpointError(
+      `${error.message} than those that the export states, at ${parseCheckpoint(note).created_at}. If the operator replaced the key after the export, have the export made again; leave the checkpoint out only if you know that it is of another installation`,
+    )
+  }
 }
 
 /** A witness cosigns a tree, and only these keys give its name (tree.md 2). @throws CheckpointError */

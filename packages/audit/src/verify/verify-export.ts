@@ -20,6 +20,7 @@ import {
   type Unused,
 } from './compare-checkpoints.js'
 import { assertContinues, assertCovers, assertLinks, readAnchorPosition } from './exported-anchor.js'
+import { type Move, readMove } from './moves.js'
 import {
   type ExportedEntry,
   ExportFault,
@@ -62,6 +63,8 @@ export interface ExportVerdict {
   checkpoints?: ComparedCheckpoints
   /** set if entries of the file say that an operator accepted the loss of entries */
   accepted_rollbacks?: CountedRollbacks
+  /** if the file has entries by which the tenant moved to another installation */
+  moves?: Move[]
   signed_at?: string
   /** the key that signed the export, as the file states it */
   public_key?: string
@@ -193,8 +196,8 @@ class ExportReader {
   private history: RightsHistory = createRightsHistory({ after_id: 0 })
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
-  /** whether the last entry says that the log continues in another installation */
-  private hasMoved = false
+  /** the entries that say that the log continues in another installation */
+  private readonly moves: Move[] = []
   private readonly rollbacks = new AcceptedRollbacks()
   private comparison: CheckpointComparison | undefined
   private covered: ExportAnchor | undefined
@@ -309,7 +312,8 @@ class ExportReader {
     const fault = this.history.read(entry)
     if (fault) throw new ExportFault(RIGHTS_FAULTS[fault](id), id)
     if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
-    this.hasMoved = entry.action === 'tenant.update' && readMetadata(entry).status === 'moved'
+    const move = readMove(entry)
+    if (move) this.moves.push(move)
     this.last = entry
     this.leaves.add(entry.hash)
     this.options.onEntry?.(entry)
@@ -339,6 +343,7 @@ class ExportReader {
     if (unfinished) throw new ExportFault(RIGHTS_FAULTS[unfinished](last.id), last.id)
     const { counted } = this.rollbacks
     if (counted) verdict.accepted_rollbacks = counted
+    if (this.moves.length > 0) verdict.moves = this.moves
     const { head_id } = signed
     const installation = this.covered && this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
     if (!this.contradiction) this.conclude(signed, installation)
@@ -347,7 +352,7 @@ class ExportReader {
     const isJoined = after_id === 0 || isPurged || this.comparison?.joins(after_id) === true
     const missing: Missing[] = [
       ...(isJoined ? [] : ['beginning' as const]),
-      ...(head_id > last.id || this.hasMoved ? ['end' as const] : []),
+      ...(head_id > last.id || this.moves.at(-1)?.entry_id === last.id ? ['end' as const] : []),
     ]
     Object.assign(verdict, { signed_at: signed.created_at, head_id, missing, whole: missing.length === 0 })
     this.isEnded = true
@@ -364,8 +369,7 @@ class ExportReader {
 
   private assertSigner(signer: string): void {
     const { given, keys, changes, installation, verdict } = this
-    if (installation.length > 0 && installation.at(-1) !== signer)
-      throw new ExportFault('another key than the one that signed the export states the keys of the installation')
+    assertStates(installation, signer)
     if (keys.length > 0 && keys.at(-1) !== signer)
       throw new ExportFault('the statements about new signing keys do not lead to the key that signed the export')
     if (given && keys.length === 0 && !given.includes(signer))
@@ -426,6 +430,12 @@ class ExportReader {
   explain(): string {
     return this.comparison?.explain() ?? ''
   }
+}
+
+/** Only the signer of an export states the keys of its installation (export.md 2). @throws ExportFault */
+export function assertStates(installation: readonly string[], signer: string): void {
+  if (installation.length > 0 && installation.at(-1) !== signer)
+    throw new ExportFault('another key than the one that signed the export states the keys of the installation')
 }
 
 /** Reads the statement in the last line of an export; if it is a checkpoint, the log ends there. @throws CheckpointError */

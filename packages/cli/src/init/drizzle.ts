@@ -218,7 +218,7 @@ export function changeDrizzle(app: Application, change: Change): void {
   const converted = convertByHand(change)
   if (converted)
     byHand.push(
-      `first, since the cast by drizzle-kit would change values, in the database or in a migration by drizzle-kit generate --custom: ${converted}`,
+      `first, since the cast by drizzle-kit could change values, in the database or in a migration by drizzle-kit generate --custom: ${converted}`,
     )
   if (edits.length > 0) byHand.push('npx drizzle-kit generate, and npx drizzle-kit migrate; or npx drizzle-kit push')
 }

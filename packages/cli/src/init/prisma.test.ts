@@ -188,7 +188,7 @@ export default function customerModel(eaas: Client) {
     expect(files().filter((path) => path.endsWith('.sql'))).toEqual([])
     execFileSync('rm', [join(folder, 'src/lib/eaas-customer.ts')])
     expect((await init(['--table', 'Customer', '--fields', 'born', '--yes'])).out).toContain(
-      `first, since the cast by Prisma would change values, in the database: ALTER TABLE "customers" ALTER COLUMN "born" TYPE TEXT USING to_json(date_trunc('milliseconds', "born"))#>>'{}' || 'Z';\n  npx prisma db push`,
+      `first, since the cast by Prisma could change values, in the database: ALTER TABLE "customers" ALTER COLUMN "born" TYPE TEXT USING to_json(date_trunc('milliseconds', "born"))#>>'{}' || 'Z';\n  npx prisma db push`,
     )
   })
 

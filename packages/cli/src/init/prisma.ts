@@ -135,7 +135,7 @@ export function changePrisma({ files, code, byHand }: Application, change: Chang
     byHand.push('npx prisma migrate dev')
   } else if (changed !== model) {
     const converted = convertByHand(change)
-    if (converted) byHand.push(`first, since the cast by Prisma would change values, in the database: ${converted}`)
+    if (converted) byHand.push(`first, since the cast by Prisma could change values, in the database: ${converted}`)
     byHand.push('npx prisma db push, or npx prisma migrate dev')
   }
 }

@@ -12,6 +12,7 @@ import {
   headerLine,
   linksLine,
   RunningRoot,
+  readMove,
   signCheckpoint,
   signEntryTree,
   signInstallation,
@@ -51,10 +52,10 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const { state } = context
   const { tenant_id } = state.tenant
   const key_changes = await listKeyChangesOf(services.sql, services, tenant_id)
-  const start = await findStart(context, scope.after_id)
   // First: an anchor that is written during the export may cover later entries than the export contains.
   const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, scope.toLink) : undefined
   const head = await getHead(context)
+  const start = await findStart(context, scope.after_id, head)
   const { signingKey } = services
   const isOwn = tenant_id === INSTALLATION_ID
   if (isOwn) await services.proveKeys(services, head)
@@ -125,24 +126,28 @@ function sealEnd(context: Context, end: Position, head: Head): (signal: AbortSig
   }
 }
 
-async function findStart(context: Context, after_id: number | undefined): Promise<Position> {
+// Only the entry of a move says that the log goes on elsewhere: a file that began after it would count as whole.
+async function findStart(context: Context, after_id: number | undefined, head: Head): Promise<Position> {
   const first = await firstPosition(context)
   if (after_id === undefined || after_id <= first.last_id) return first
-  return getPosition(context, 'after_id', after_id)
+  const entry = await getEntry(context, 'after_id', after_id)
+  if (after_id === head.last_id && readMove(entry)) return findStart(context, after_id - 1, head)
+  return { last_id: after_id, hash: entry.hash }
 }
 
 async function findEnd(context: Context, head: Head, through_id: number | undefined): Promise<Position> {
   if (through_id === undefined || through_id >= head.last_id) return head
-  return getPosition(context, 'through_id', through_id)
+  const { hash } = await getEntry(context, 'through_id', through_id)
+  return { last_id: through_id, hash }
 }
 
-async function getPosition(context: Context, field: string, id: number): Promise<Position> {
+async function getEntry(context: Context, field: string, id: number): Promise<ChainedEntry> {
   const { services, state } = context
   const { hash } = await firstPosition(context)
   const where = { tenant_id: state.tenant.tenant_id, id, auditKey: state.auditKey }
   const entry = await readAuthenticEntry(services.sql, where, hash)
   if (!entry) throw new Refusal('E_VALIDATION', `${field}: there is no entry ${id}, or it was altered`)
-  return { last_id: id, hash: entry.hash }
+  return entry
 }
 
 /** The entry up to which a reader has read a log, and its hash if the reader knows it. */

@@ -1,7 +1,7 @@
 /** The connection: postgres.js for PostgreSQL and the embedded database alike. */
 import postgres from '@eaas/postgres'
 import { readDatabaseUrl } from '../database-url.js'
-import { createLogin } from './login.js'
+import { createLogin, type Login } from './login.js'
 import { startupFormats } from './text-formats.js'
 
 /**
@@ -43,11 +43,8 @@ const IDLE_TIMEOUT_S = 300
 /** The driver's own delay between two attempts to connect grows to 20 s, which would prolong every outage. */
 const RECONNECT_DELAY_S = 1
 
-interface ConnectOptions {
-  /** PostgreSQL's URL with one host or several, or the unix socket of the embedded database */
-  url?: string | undefined
-  /** the file with the URL; each new connection reads its login from it */
-  urlFile?: string | undefined
+/** `url` is PostgreSQL's, with one host or several, and `socketPath` the unix socket of the embedded database. */
+interface ConnectOptions extends Partial<Login> {
   /** called when that file cannot be used and a connection logs in with the last usable login */
   onStaleLogin?: ((error: Error) => void) | undefined
   socketPath?: string | undefined
@@ -131,7 +128,7 @@ export function connect(given: ConnectOptions): Sql {
           ...options,
           silence: SILENCE_S,
           ...(isPooled ? { before: WHOLE_TABLES } : {}),
-          credentials: createLogin({ url, urlFile: given.urlFile }, given.onStaleLogin),
+          credentials: createLogin({ ...given, url }, given.onStaleLogin),
         } as typeof options),
       )
     : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as typeof options)

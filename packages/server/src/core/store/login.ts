@@ -5,13 +5,15 @@
 import { readFileSync } from 'node:fs'
 import { createScram, type Scram } from '@eaas/postgres/scram'
 import { ConfigError, readUrlFile } from '../config.js'
-import { type DatabaseUrl, readDatabaseUrl } from '../database-url.js'
+import { type DatabaseUrl, nameSetting, readDatabaseUrl } from '../database-url.js'
 
 export interface Login {
   /** as at the start: it identifies the database */
   url: string
   /** the file with the current URL; undefined if the URL does not change */
   urlFile?: string | undefined
+  /** the option that names this file, if EAAS_DATABASE_URL_FILE does not */
+  urlOption?: string | undefined
 }
 
 /** For the driver, patched by 16-credentials-of-each-connection.diff and 23-scram-as-in-libpq.diff. */
@@ -43,12 +45,12 @@ export function createLogin(login: Login, onStale: (error: Error) => void = () =
 }
 
 /** Reads the current files. @throws ConfigError, also if they lead to another database than at the start */
-export function readLogin({ url, urlFile }: Login): Credentials {
-  const now = urlFile === undefined ? url : readUrlFile(urlFile)
+export function readLogin({ url, urlFile, urlOption }: Login): Credentials {
+  const now = urlFile === undefined ? url : readUrlFile(urlFile, urlOption)
   const read = readDatabaseUrl(now)
   if (!read || placeOf(now) !== placeOf(url)) {
     throw new ConfigError(
-      'the file of EAAS_DATABASE_URL_FILE names another host, database or parameter than at the start. Only user and password may change: restart the server',
+      `${nameSetting({ databaseUrlFile: urlFile, databaseUrlOption: urlOption })} names another host, database or parameter than at the start. Only user and password may change: restart the server`,
     )
   }
   return {

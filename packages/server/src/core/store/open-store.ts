@@ -79,10 +79,13 @@ export async function openStore(
   config: Location,
   { beside, mayCreate, serves = false, onFailure, onStaleLogin }: OpenStoreOptions,
 ): Promise<Store> {
-  const { databaseUrl: url, databaseUrlFile: urlFile, databasePooler } = config
+  const { databaseUrl: url, databaseUrlFile: urlFile, databaseUrlOption: urlOption, databasePooler } = config
   if (url !== undefined) {
     const connections = serves ? START_CONNECTIONS : 1
-    return untilReached(() => openPostgres({ url, urlFile, onStaleLogin }, databasePooler, connections), config)
+    return untilReached(
+      () => openPostgres({ url, urlFile, urlOption, onStaleLogin }, databasePooler, connections),
+      config,
+    )
   }
   const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
   if (running) return embeddedStore(config, running, async () => undefined)

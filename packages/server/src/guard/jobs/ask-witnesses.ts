@@ -29,14 +29,15 @@ interface AskingOptions {
   signal?: AbortSignal | undefined // aborted when the server stops: unanswered requests are given up
 }
 
-/** Asks all at once. @throws if the server did not write the head, or the entries do not lead to it */
+/** Asks all at once. @throws if the server did not write the head, or the entries do not lead to it or state other signing keys */
 export async function askWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
   head: Head,
   { witnesses, sizes, readTree = createTreeReader(), ...limits }: AskingOptions,
 ): Promise<{ outcomes: WitnessOutcome[]; note: string; hashes: HashedLeaves }> {
-  const hashes = await readTree(sql, head, { auditKey: installationKey, signal: limits.signal })
-  const note = signTree(signingKey, hashes, signingKey.publicKeys[0])
+  const { publicKeys } = signingKey
+  const hashes = await readTree(sql, head, { auditKey: installationKey, publicKeys, signal: limits.signal })
+  const note = signTree(signingKey, hashes, publicKeys[0])
   const outcomes = await Promise.all(
     witnesses.map(async (witness) => {
       const { key } = witness
@@ -60,12 +61,12 @@ export async function compareWithWitnesses(
   head: Head,
   { witnesses, timeoutMs }: Pick<AskingOptions, 'witnesses' | 'timeoutMs'>,
 ): Promise<WitnessOutcome[]> {
-  const hashes = await createTreeReader()(sql, head, { auditKey: installationKey })
-  const [first] = signingKey.publicKeys
+  const { publicKeys } = signingKey
+  const hashes = await createTreeReader()(sql, head, { auditKey: installationKey, publicKeys })
   return Promise.all(
     witnesses.map(async (witness) => {
       const { size: _, ...outcome } = await askUntilAnswered(witness, {
-        offer: (size) => ({ note: signTree(signingKey, { ...hashes, length: size }, first), proof: [], size }),
+        offer: (size) => ({ note: signTree(signingKey, { ...hashes, length: size }, publicKeys[0]), proof: [], size }),
         old: 1, // every copy has this entry; the witness answers with the size that it has
         length: hashes.length,
         findLastId: () => findLastId(sql),
@@ -87,10 +88,11 @@ export function createWitnessRound(
   let written = ''
   return async ({ isLast, signal }) => {
     if (witnesses.length === 0) return undefined
-    const { line, head } = await signHead(services, INSTALLATION_ID)
+    const current = { ...services, signingKey: services.signingKey.current() }
+    const { line, head } = await signHead(current, INSTALLATION_ID)
     const timeoutMs = isLast ? LAST_TIMEOUT_MS : WITNESS_TIMEOUT_MS
     const options = { witnesses, sizes, readTree, timeoutMs, signal }
-    const { outcomes, note, hashes } = await askWitnesses(services, head, options)
+    const { outcomes, note, hashes } = await askWitnesses(current, head, options)
     const cosigned = outcomes.filter(({ kind }) => kind === 'cosigned')
     // An unchanged log is cosigned again, which shows that it is current, but the line is not written again.
     const state = [head.last_id, ...cosigned.map(({ witness }) => witness)].join(' ')

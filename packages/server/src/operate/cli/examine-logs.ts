@@ -276,9 +276,9 @@ export async function examineWitnesses(
 ): Promise<Result> {
   const witnesses = addresses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
   const instance = await findOwnInstance(sql)
-  const head = await findHead(sql, INSTALLATION_ID)
-  if (!instance || !head) return { detail: 'the database is new' }
-  const signingKey = await openSigningKey(sql, storeKeys, instance)
+  const signingKey = instance && (await openSigningKey(sql, storeKeys, instance))
+  const head = await findHead(sql, INSTALLATION_ID) // after the key, which the log up to it must state
+  if (!signingKey || !head) return { detail: 'the database is new' }
   const options = { witnesses, timeoutMs: WITNESS_TIMEOUT_MS }
   const installationKey = await openInstallationKey(sql, storeKeys)
   const outcomes = await compareWithWitnesses({ sql, signingKey, installationKey }, head, options)

@@ -19,6 +19,7 @@ import { readChain } from '../../store/audit.js'
 import { readEvidence } from '../../store/audit-evidence.js'
 import type { Queryable, Sql } from '../../store/db.js'
 import { DatabaseDeadlineError } from '../../store/deadline.js'
+import type { Login } from '../../store/login.js'
 import { findLastMark } from '../../store/purge-marks.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { followAuditKey } from '../audit-key.js'
@@ -276,9 +277,7 @@ export async function findBeyond(
   }
 }
 
-export interface ThreadDatabase {
-  url: string
-  urlFile?: string | undefined
+export interface ThreadDatabase extends Login {
   isPooled: boolean
   isSpread: boolean
   searchPath: string | undefined
