@@ -38,7 +38,6 @@ const ARGUMENTS = {
 } as const
 const NAME_THE_KEY = ['hash', 'blindHash'] as const
 type NamesTheKey = (typeof NAME_THE_KEY)[number]
-/** Operations on wrapped keys, which may be bound to a use. */
 const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 
 export interface Asked {
@@ -95,7 +94,6 @@ export function assertJson(request: Request): void {
 interface Bounds {
   maxBytes: number
   holding: Holding
-  /** Counts calls of the user. @throws BrokerRefusal E_TOO_MANY_CALLS */
   count: (calls: number) => void
 }
 
