@@ -80,7 +80,6 @@ export function createAccessReader(period: { from: string; to: string }) {
     else uncountedDays += 1
   }
 
-  /** Finds or makes a day of a person; undefined if there are too many. */
   function findPersonDay({ user, actor, days }: Person, day: string): Figure | undefined {
     const found = days.get(day)
     if (found || personDays >= MOST_PERSON_DAYS) return found
@@ -195,7 +194,6 @@ function createDay(day: string, period: { from: string; to: string }): DayUse {
   return { opened, exported: 0, hours: new Array<number>(24).fill(0) }
 }
 
-/** The part of a day that is in the period. */
 export function within(day: string, { from, to }: { from: string; to: string }): { from: string; to: string } {
   const begin = `${day}T00:00:00.000Z`
   const end = new Date(Date.parse(begin) + DAY_MS).toISOString()

@@ -23,7 +23,6 @@ type Deed = { id: number; created_at: string; actor: string }
 
 interface KeyChanges {
   created?: Deed
-  /** the change that led to the present state */
   changed?: Deed
   rotated?: Deed
   destroyed?: Deed | undefined
@@ -130,7 +129,6 @@ export function createKeysReader(period: { from: string; to: string }) {
   }
 }
 
-/** Reads how an entry changes a key; empty for a use. */
 function readChange(entry: FilteredEntry): KeyChanges {
   const { interval_days, step } = readMetadata(entry)
   const deed = { id: entry.id, created_at: entry.created_at, actor: entry.actor }

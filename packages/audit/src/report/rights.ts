@@ -10,7 +10,6 @@ export interface RightsSectionReader {
   read(entry: FilteredEntry & { key_version: number | null }): void
   /** @param after_id the entry before the first one read; 0 if the log was read from its beginning */
   section(after_id: number): Section
-  /** the state of each key at the end of the period */
   keys(): KeyRights[]
   /** the names of keys and API keys at the end of the period, by id */
   names(): Map<string, string>

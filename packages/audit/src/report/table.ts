@@ -17,9 +17,7 @@ export interface Column {
 export type Tone = 'alarm' | 'due'
 
 export interface Row {
-  /** in the order of the columns */
   cells: readonly Cell[]
-  /** by the names of columns */
   tones?: Readonly<Record<string, Tone>>
 }
 
