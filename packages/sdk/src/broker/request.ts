@@ -100,7 +100,7 @@ interface Bounds {
 /** This many pieces of a body take as long as a call. */
 const PIECES_OF_A_CALL = 256
 
-/** Reads the body, up to a bound. @throws E_BODY_TOO_LARGE, E_MALFORMED_REQUEST, E_TOO_MANY_CALLS; of `holding` */
+/** Reads the body, up to a bound. @throws E_BODY_TOO_LARGE, E_MALFORMED_REQUEST, E_TOO_MANY_CALLS; what `holding` throws */
 export async function readBody(request: Request, { maxBytes, holding, count }: Bounds): Promise<unknown> {
   const tooLarge = new BrokerRefusal('E_BODY_TOO_LARGE', `the body must be at most ${maxBytes} bytes`)
   const stated = Number(request.headers.get('content-length'))
