@@ -194,6 +194,7 @@ function createDay(day: string, period: { from: string; to: string }): DayUse {
   return { opened, exported: 0, hours: new Array<number>(24).fill(0) }
 }
 
+/** The part of a day that is in the period. */
 export function within(day: string, { from, to }: { from: string; to: string }): { from: string; to: string } {
   const begin = `${day}T00:00:00.000Z`
   const end = new Date(Date.parse(begin) + DAY_MS).toISOString()

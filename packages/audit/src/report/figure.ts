@@ -60,6 +60,7 @@ function isUser(recorded: string | null, user: string | null): boolean {
   return recorded === user || (recorded !== null && user !== null && formsOfUser(user).includes(recorded))
 }
 
+/** Finds the end user whom an entry's metadata names; null if it names none. */
 export function findUser(told: Readonly<Record<string, unknown>>): string | null {
   return typeof told.on_behalf_of === 'string' ? told.on_behalf_of : null
 }

@@ -29,6 +29,7 @@ const ASPECTS: readonly (readonly [name: string, of: (apiKey: ApiKeyRights) => C
   ...LIMITS.map(([name, , , of]) => [name, of] as const),
 ]
 
+/** Reads the rights at both ends of a period. */
 export function createRightsSectionReader({ from, to }: { from: string; to: string }): RightsSectionReader {
   const before = createRightsReader(from)
   const after = createRightsReader(to)

@@ -76,6 +76,7 @@ interface Layout<Item> extends Omit<Table, 'columns' | 'rows'> {
   tonesOf?: (item: Item) => NonNullable<Row['tones']>
 }
 
+/** Makes a table with a row for each item. */
 export function layOut<Item>(items: readonly Item[], { columns, tonesOf = () => ({}), ...rest }: Layout<Item>): Table {
   return {
     ...rest,
