@@ -9,7 +9,6 @@ import { ArgumentsError, CommandError, type Io, tell, UsageError } from './io.js
 import { openKit } from './kit.js'
 
 const LOCAL_SERVER = 'http://127.0.0.1:8420'
-/** File permissions that let users other than the owner read. */
 const READABLE_BY_OTHERS = 0o044
 const SECRET_BYTES = 32
 

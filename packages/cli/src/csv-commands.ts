@@ -198,7 +198,6 @@ async function* convert(
   }
 }
 
-/** Refuses to encrypt a cell twice. @throws UsageError */
 function assertPlain(records: readonly Row[], columns: readonly string[], before: number): void {
   for (const [at, record] of records.entries()) {
     const sealed = columns.find((name) => record[name] && isEnvelope(record[name]))

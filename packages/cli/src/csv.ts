@@ -110,7 +110,6 @@ export class CsvReader {
     this.#assertShort()
   }
 
-  /** An empty line is no row. */
   #endRow(rows: Cell[][], lineBreak: string): void {
     const isEmpty = this.#row.length === 0 && this.#cell === '' && this.#quoted === 'no'
     if (!isEmpty) {

@@ -12,7 +12,6 @@ export interface Io {
   stderr: Writable & { isTTY?: boolean | undefined }
   /** Aborted by Ctrl-C. The reason is the signal's name. */
   signal: AbortSignal
-  /** Replaces `fetch`, for tests. */
   fetch?: Fetch | undefined
 }
 

@@ -196,7 +196,6 @@ async function withoutOtherGroups(file: FileHandle, others: readonly Stats[]): P
   if ((mode & GROUP_BITS) !== 0 && others.some((one) => one.gid !== gid)) await file.chmod(mode & 0o777 & ~GROUP_BITS)
 }
 
-/** Temporary files that this process is writing. */
 const underway = new Set<string>()
 /** How much of a name its temporary name keeps, to stay below a file system's 255 bytes. */
 const KEPT_CHARACTERS = 40

@@ -98,7 +98,6 @@ function loadDriver(places: readonly string[], wanted: Driver | undefined): { na
   )
 }
 
-/** Describes a driver's error without the password of the URL. */
 function describeError(error: unknown, url: string): string {
   const { code, message = '' } = error as { code?: unknown; message?: string }
   if (code === 'ERR_INVALID_URL') return 'it is no URL'

@@ -44,7 +44,6 @@ function barOf(share: number): string {
 
 interface PumpOptions {
   output: Output
-  /** the name of the progress, and how many bytes there are to read */
   what: string
   total: number | undefined
   onChunk?: (chunk: Uint8Array) => void

@@ -67,7 +67,6 @@ export interface OpenTable {
   sdk: Sdk
   model: AnyModel
   table: TableSource
-  /** Options that `backfill` and `inspectTable` share. */
   speed: { batchSize: number | undefined; rowsPerSecond: number | undefined }
   /** Makes the table refuse plaintext, see `constrainTable`. */
   constrain(options: { dryRun: boolean }): Promise<ConstrainReport>

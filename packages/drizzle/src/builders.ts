@@ -43,7 +43,6 @@ const BEGIN = ['from', 'values', 'set', 'select']
 
 interface Wrapping {
   atCaller?: AtCaller
-  /** What to do instead. */
   hint?: string | undefined
 }
 
@@ -133,7 +132,6 @@ async function executeSelect(
   return open((await executeWith(query, config, placeholders)) as Row[])
 }
 
-/** Tells whether columns can be added. They would change the result of a query that compares rows. */
 function takesColumns({ distinct, groupBy = [], setOperators = [] }: SelectConfig): boolean {
   return !distinct && groupBy.length === 0 && setOperators.length === 0
 }

@@ -13,7 +13,6 @@ type Refuse = (model: string, field: string) => never
 export interface Rewriting extends TextScope {
   /** The searches of encrypted columns. Each fills its gap with a condition on an index. */
   readonly searches: Search[]
-  /** Change the state of a query once all gaps are filled. */
   readonly changes: (() => void)[]
   /** Rewrites an inner query. @throws InvalidInputError if it selects sealed columns although `mayBeSealed` is false */
   visit(query: unknown, mayBeSealed: boolean): void

@@ -78,7 +78,6 @@ export function mergeResults(results: readonly unknown[]): unknown {
   return rows
 }
 
-/** Returns what the MySQL drivers report instead of rows. */
 function headerOf(result: unknown): Row | undefined {
   const [header] = Array.isArray(result) ? (result as unknown[]) : []
   return typeof header === 'object' && header !== null && 'affectedRows' in header ? (header as Row) : undefined

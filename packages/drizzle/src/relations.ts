@@ -68,7 +68,6 @@ function openInner(tables: KnownTables, { of, config, rows }: Level, find: FindC
   })
 }
 
-/** Lists the columns that encrypted ones are bound to and that the query leaves out. */
 function lackingColumns(tables: KnownTables, of: TableConfig, config: QueryConfig): string[] {
   return findKnown(tables, of)?.sealed.readsToo(selectedColumns(of, config)) ?? []
 }

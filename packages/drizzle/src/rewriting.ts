@@ -35,7 +35,6 @@ export interface WriteConfig {
   from?: unknown
   joins?: { on?: unknown; table: unknown }[]
   where?: unknown
-  /** The rows of an insert, or the select that it inserts. */
   values?: unknown
   set?: Row
   onConflict?: unknown

@@ -88,7 +88,6 @@ function readValue(chunk: unknown): { value: unknown } | undefined {
 /** The columns of databases where a backslash escapes the wildcards of `like`; in SQLite it does not. */
 const ESCAPE = /^(Pg|MySql|SingleStore)/
 
-/** Reads a comparison that an index of whole values cannot answer. */
 function readAsked(tables: KnownTables, part: unknown): Asked | undefined {
   const [column, word, given, then, last, ...more] = chunksOf(part)
   const [value, end] = [readValue(given), readValue(last)]

@@ -73,7 +73,6 @@ export function partText(part: unknown): string {
   return chunkText(part, partText)
 }
 
-/** The text of a statement, given as text or built by Drizzle. */
 function sqlText(part: unknown): string {
   if (typeof part === 'string') return part
   if (is(part, Column)) return `${sqlText(part.table)}.${quoteName(part.name)}`

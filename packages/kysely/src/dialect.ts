@@ -206,7 +206,6 @@ function wrapConnection(
 
 const OTHERS = ['cancelQuery', 'collectSessionInfo', 'killSession']
 
-/** The parts of an insert that each of its statements can have. */
 const REPEATED = ['kind', 'into', 'columns', 'values', 'onConflict', 'returning']
 
 /** Splits an insert that has more parameters than one statement may have; none if one statement takes all rows. */

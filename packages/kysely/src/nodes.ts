@@ -47,7 +47,6 @@ export function qualifierOf(node: Node): string | undefined {
 }
 
 export interface TableNames {
-  /** Without its schema. */
   table: string
   alias: string
   /** What the alias names, if not a table. */

@@ -73,7 +73,6 @@ export function hide(outputs: readonly Output[], rows: readonly Row[]): void {
 interface Result {
   rows: readonly Row[]
   isJson: boolean
-  /** The names of the columns whose source is known. */
   names: ReadonlySet<string>
 }
 

@@ -25,7 +25,6 @@ import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
 export interface Rewritten {
   node: Node
   outputs: readonly Output[]
-  /** Which rows of the result match, if the index also finds others. */
   filtering?: Filtering | undefined
 }
 

@@ -65,7 +65,6 @@ export interface Filtering extends Page {
   isRight(row: Row): boolean
 }
 
-/** A search of a column, and the node of the column in the query. */
 type Asked = { source: Source; left: Node; query: Query; operator: string }
 
 /** Removes the searches from the condition of a select; returns them and the rest. */

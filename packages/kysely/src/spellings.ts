@@ -34,7 +34,6 @@ export type Spellings = ReturnType<typeof createSpellings>
 
 export interface Database {
   kind: 'postgres' | 'mysql' | 'sqlite' | 'sqlServer' | undefined
-  /** Types that were already read, by table. */
   known: Map<string, ColumnTypes>
   ids: IdMaker
 }

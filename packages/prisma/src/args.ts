@@ -16,7 +16,6 @@ const COMPUTED = ['_min', '_max', '_sum', '_avg']
 export interface Rewritten {
   args: Row
   shape: Shape
-  /** What the rows must match after they are opened. */
   filters: readonly Filter[]
 }
 
@@ -104,7 +103,6 @@ function selectBound({ sealed, fields, omitted }: KnownModel, args: Row, { shape
   return { ...args, omit: { ...(isPlain(omit) ? omit : {}), ...all(false) } }
 }
 
-/** Refuses to sort rows by an encrypted field, on any level. */
 function assertOrder(model: KnownModel, part: unknown): void {
   if (Array.isArray(part)) for (const one of part) assertOrder(model, one)
   else if (isPlain(part)) {

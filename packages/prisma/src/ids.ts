@@ -7,7 +7,6 @@ import type { Join, KnownModel, Schema } from './schema.js'
 import { isPlain } from './values.js'
 import { rewriteWhere, uncombined } from './where.js'
 
-/** The new rows that lack ids, by model. */
 type Lacking = Map<KnownModel, Row[]>
 
 /** The nested writes that create rows, each with the member that holds them; likewise for changes below. */
@@ -48,7 +47,6 @@ function runIn(running: Running): RunSql {
 
 type Copying = { lacking: Lacking; parents: Parent[] }
 
-/** Copies arguments, of which one member holds new rows and another one changes. */
 function copyMembers(
   model: KnownModel,
   args: Row,

@@ -29,7 +29,6 @@ type FieldInput<Given, V> =
   | Extract<Given, undefined | Types.Skip>
   | (null extends V ? Extract<Given, DbNullClass | JsonNullClass> : never)
 
-/** The rows or changes of a write, on any level. */
 type Data<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
   ? Data<One, M, P>[]
   : Given extends object
@@ -44,7 +43,6 @@ type Data<Given, M extends Models, P extends Payload> = Given extends readonly (
 
 type RelatedTo<Objects> = Extract<NonNullable<Objects extends readonly (infer One)[] ? One : Objects>, Payload>
 
-/** The writes that are nested in a relation. */
 type Nested<Given, M extends Models, P extends Payload> = Given extends object
   ? {
       [W in keyof Given]: W extends 'create'
@@ -57,7 +55,6 @@ type Nested<Given, M extends Models, P extends Payload> = Given extends object
     }
   : Given
 
-/** The members of arguments: rows or changes, conditions, and what is selected. */
 type Members<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
   ? Members<One, M, P>[]
   : Given extends object
@@ -82,7 +79,6 @@ type Selection<Given, M extends Models, P extends Payload> = Given extends objec
     }
   : Given
 
-/** A comparison that an index answers. */
 interface Comparison<V> extends Partial<Record<'gt' | 'gte' | 'lt' | 'lte', NonNullable<V> | undefined>> {
   equals?: V | undefined
   not?: V | Comparison<V> | undefined

@@ -15,7 +15,6 @@ import { assertFields, isExact, isMadeByDatabase, type ModelTypes, type Referenc
 export interface KnownModel {
   name: string
   get(model: string): KnownModel
-  /** The table's name in SQL. */
   table: string
   /** Fields with a default whose values must be known before a row is sealed. */
   made: Map<string, Made>

@@ -8,16 +8,13 @@ import { refuseUnbindable, type SealedTable, type StoredColumn, spellUuid } from
 /** What the schema says about a model's columns. */
 export interface ModelTypes {
   provider: string
-  /** The type after `@db.`, by field. */
   native: ReadonlyMap<string, string>
   /** The fields that refer to another model, by relation field. */
   references: ReadonlyMap<string, readonly Reference[]>
-  /** The function in `@default`, by field. */
   defaults: ReadonlyMap<string, Default>
   ids: readonly string[]
   /** The fields of each `@@unique` and `@@id`, by its name in conditions. */
   uniques: ReadonlyMap<string, readonly string[]>
-  /** The fields with a default of any kind. */
   filled: ReadonlySet<string>
   /** The fields that are lists, such as a relation to many rows. */
   lists: ReadonlySet<string>

@@ -89,7 +89,6 @@ function refuseReference({ name }: SealedTable, field: string): never {
   refuseField(name, field, 'the database cannot compare it with another field', hint)
 }
 
-/** Adds a condition; with `AND` if there is already one on the same field. */
 function both(where: Row, condition: Row): Row {
   const isFree = Object.keys(condition).every((key) => !Object.hasOwn(where, key))
   return isFree ? { ...where, ...condition } : { ...where, AND: [...[where.AND ?? []].flat(), condition] }
@@ -169,7 +168,6 @@ async function equals(
   return [{ [column]: values[0] }]
 }
 
-/** Searches by an index that finds more rows than match. */
 async function search(table: SealedTable, field: string, query: Query, filters: Filter[] | undefined): Promise<Row[]> {
   const { column, by, values } = await table.searches.find(field, query)
   if (!filters) {

@@ -192,10 +192,7 @@ function callOf({ op, key_id, argument, use }: Asked): BrokerCall {
 
 type Merging = { asked: readonly Asked[]; verdicts: readonly boolean[]; onError: (error: unknown) => void }
 
-/**
- * Merges the service's results with a refusal for each operation that was not allowed, and reports the first fault of
- * the broker's own API key.
- */
+/** Merges the results with a refusal for each operation that was not allowed. Reports the first fault of the broker's own API key. */
 function merge({ body }: UpstreamAnswer, { asked, verdicts, onError }: Merging): string {
   if (!Array.isArray(body.results)) throw badGateway('the answer to a batch has no results')
   if (body.results.length !== verdicts.filter(Boolean).length)

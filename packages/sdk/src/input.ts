@@ -18,7 +18,6 @@ const MAX_HASHED_JSON_BYTES = 1_000_000
 /** The most bytes of JSON for one UTF-16 code unit. */
 const MOST_ESCAPED = 6
 export const HASH_BITS = 256
-/** The longest delay of a timer. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
 /** Bytes in unshared memory, a `BufferSource`; since TypeScript 5.7 `Uint8Array<ArrayBuffer>`. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
@@ -70,9 +69,8 @@ export interface DemandOptions<C = Context> {
   /** `true` opens an envelope of format v1, which is bound to nothing, even if `context` is given. Only for a migration. */
   acceptUnbound?: boolean | undefined
   /**
-   * The ids of the keys under which it may be sealed; by default any key of the tenant. Without this option, an
-   * attacker who can write to your database could put an envelope of another key there. An explicit `undefined` is
-   * refused.
+   * The ids of the keys under which it may be sealed; by default any key of the tenant. Without it, an attacker who can
+   * write to your database could put an envelope of another key there. An explicit `undefined` is refused.
    */
   keyIds?: readonly string[]
 }
@@ -136,7 +134,6 @@ export function assertValue(value: unknown, place?: RecordPlace): void {
   if (!isWellFormed(value)) readValue(value, place)
 }
 
-/** Decodes opened bytes as text. @throws ContentError when they are not UTF-8 */
 export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   try {
     return decodeUtf8(bytes)
@@ -159,6 +156,7 @@ export function assertHashable(value: unknown, place?: RecordPlace): asserts val
   }
 }
 
+/** Refuses anything but a whole number from `min` to `max`. @throws InvalidInputError */
 export function assertWhole(
   name: string,
   value: unknown,
@@ -208,6 +206,7 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   throw new InvalidInputError(message, hint)
 }
 
+/** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */
 export function assertFlag(name: string, value: unknown): void {
   if (value === undefined || typeof value === 'boolean') return
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
@@ -236,7 +235,6 @@ export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal.aborted) throw new AbortedError(signal)
 }
 
-/** Takes a Date from any realm. */
 export function isValidDate(value: unknown): value is Date {
   return Number.isFinite(timeOf(value))
 }
@@ -246,7 +244,6 @@ export function isoText(date: Date): string {
   return Date.prototype.toISOString.call(date)
 }
 
-/** Returns the milliseconds of a Date, NaN for an invalid one, and undefined for anything else. */
 function timeOf(value: unknown): number | undefined {
   if (!isObject(value)) return undefined
   try {
@@ -343,7 +340,6 @@ export interface SecretOptions {
   acceptWithoutSecret?: boolean | undefined
 }
 
-/** Copies of the secrets that were passed, the first of which seals. */
 export type GivenSecrets = { list: readonly Uint8Array[]; acceptWithout: boolean }
 
 /** Copies the secrets, which the caller zeroes. @throws InvalidInputError if one is not 32 bytes, or all zero */

@@ -11,7 +11,6 @@ import {
 import { InvalidInputError, type RecordPlace } from './errors.js'
 import { type AuditContext, kindOf } from './input.js'
 
-/** Returns what a call that states a use says about its audit entry. */
 export function recordedAs(auditContext: AuditContext | undefined): { record?: 'digests' } {
   return auditContext === 'digests' ? { record: auditContext } : {}
 }
@@ -91,7 +90,6 @@ export function readBound(given: unknown, place: RecordPlace): string {
   )
 }
 
-/** Names the kind of a value that no row can be bound to, without its content. */
 function kindOfUnbound(value: unknown): string {
   if (value === '') return 'no text'
   if (typeof value === 'string') return isWellFormed(value) ? 'text of more than 4,096 bytes' : 'a lone surrogate'

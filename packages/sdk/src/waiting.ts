@@ -183,7 +183,7 @@ export function traced<A extends unknown[], T>(run: (...args: A) => Promise<T>):
   return async (...args) => runFor(rememberCaller(), () => run(...args))
 }
 
-/** Runs a function, and gives its errors the stack of a remembered caller. */
+/** Runs a function, and gives its errors the stack of a caller that was remembered. */
 export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Promise<T> {
   try {
     return await run()

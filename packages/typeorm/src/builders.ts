@@ -141,7 +141,6 @@ export function nameInRow({ tables }: Context, builder: Builder, path: string): 
   return column && metadata && (tables.find(metadata)?.nameInRow(column) ?? column.propertyPath)
 }
 
-/** Finds the column of a model at the path of a condition. */
 function locate({ tables }: Context, builder: Builder, path: string): Located | undefined {
   const { alias, isPrefixed, metadata, column } = findColumn(builder, path)
   const known = metadata && tables.find(metadata)
@@ -182,7 +181,6 @@ function assertCount({ expressionMap: { valuesSet = [] } }: Builder, { length: c
   if (count > most && rows > 0) refuseParameters('an insert', { rows, count, most })
 }
 
-/** @throws InvalidInputError if the rows of a search cannot be filtered */
 function assertFiltered({ filters = [], outputs, opens }: Run, sql: string): void {
   const [first] = filters
   if (!first) return

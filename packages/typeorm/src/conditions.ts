@@ -54,7 +54,6 @@ const BOUNDS: Readonly<Record<string, string>> = {
 /** How TypeORM writes a comparison with the column of an index. */
 const COMPARED = { equal: 'equal', in: 'any', all: 'arrayContains' }
 
-/** Searches by several bounds that must all hold. */
 function searchRanges(builder: Builder, located: Located, operators: readonly FindOperator<unknown>[]): Condition {
   const bounds = operators.map((one) => ({ type: one.type, query: queryOf(located, one) }))
   const ranges = joinBounds(bounds, () => true)
@@ -118,7 +117,6 @@ function refuse({ known, name }: Located, operator: string): never {
   return known.sealed.searches.refuse(name, capitalized(operator))
 }
 
-/** The name of an operator as applications write it. */
 function capitalized(type: string): string {
   return type === 'ilike' ? 'ILike' : type.replace(/^./, (first) => first.toUpperCase())
 }

@@ -85,7 +85,6 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   })
 }
 
-/** @throws InvalidInputError if a trigger would change what is written */
 async function assertNoTriggers(dataSource: DataSource, { tables }: Context): Promise<void> {
   const runner = dataSource.createQueryRunner('master')
   try {
@@ -149,7 +148,6 @@ function guard(context: Context, runner: QueryRunner): QueryRunner {
   return runner
 }
 
-/** Refuses to return unopened rows. @throws InvalidInputError */
 function refuseResult(): never {
   throw new InvalidInputError(
     'the statement was executed, but TypeORM returned no list of its rows, which would have to be decrypted',

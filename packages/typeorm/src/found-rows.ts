@@ -246,13 +246,11 @@ function rememberFilled(metadata: EntityMetadata, entities: readonly object[]): 
 
 interface Upsert {
   into: Target
-  /** what identifies the existing row */
   target: Row
   values: object
   runner: QueryRunner
 }
 
-/** Finds and locks the row with which a new one conflicts. */
 async function findExisting(context: Context, { into, target, runner }: Upsert): Promise<Row | undefined> {
   if (Object.values(target).some(isMissing)) return undefined // null conflicts with no row
   const finder = runner.manager.createQueryBuilder().update(into.metadata.target) as unknown as UpdateBuilder

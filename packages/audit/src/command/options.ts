@@ -106,7 +106,6 @@ export function readId(text: string): string {
   return id
 }
 
-/** Reads a time. Returns it in UTC with milliseconds. */
 export function readTime(text: string): string {
   const time = parseRfc3339(text, 'down')
   if (time === undefined)
@@ -152,7 +151,6 @@ export function readKeptPath(text: string): string {
 
 export const NEW_FILE = 'a new file, mode 0600, - for standard output; a file that exists is left as it is'
 
-/** Refuses to write to standard output twice. */
 export function assertOneOutput(command: Command, paths: readonly (string | undefined)[], { json = false } = {}): void {
   const streams = paths.filter((path) => path === STANDARD_STREAM).length
   if (streams > 1) command.error('error: standard output gets one result: name a file for the others')

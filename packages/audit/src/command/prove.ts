@@ -24,7 +24,6 @@ type VerifyProofCommand = { publicKey?: string; checkpoint?: string; json: boole
 const LAST_LINKED = 16
 /** Arguments that are ids of entries. A file with such a name needs ./ before it. */
 const IS_ID = /^[1-9]\d{0,15}$/
-/** The file is read into memory. */
 const MOST_PROOF_BYTES = 64 * 1_048_576
 
 export function addProve(program: Command): void {

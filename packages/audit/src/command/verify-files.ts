@@ -62,7 +62,6 @@ export async function verifyFiles(
 
 type Part = { file: string; opened: OpenedFile; hash: Hash }
 
-/** The fraction of several files that was read; undefined if one of their sizes is unknown. */
 function progressOf(opened: readonly OpenedFile[]): number | undefined {
   const parts = opened.map((file) => file.progress())
   const known = parts.filter((part) => part !== undefined)

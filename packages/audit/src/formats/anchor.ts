@@ -16,6 +16,7 @@ export function anchorRoot(heads: CoveredHeads): Uint8Array {
   return merkleRoot(heads.map(anchorLeaf))
 }
 
+/** Makes the metadata of an anchor over the heads. */
 export function anchorMetadata(heads: CoveredHeads): { root: string; tenants: number } {
   return { root: encodeHex(anchorRoot(heads)), tenants: heads.length }
 }

@@ -74,6 +74,7 @@ export interface AddCheckpoint {
   note: string
 }
 
+/** Writes a request. */
 export function writeAddCheckpoint({ old, proof, note }: AddCheckpoint): string {
   return `old ${old}\n${proof.map((hash) => `${encodeBase64(hash)}\n`).join('')}\n${note}`
 }

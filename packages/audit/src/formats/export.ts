@@ -48,11 +48,13 @@ export type ExportTrailer = {
   tree?: string | undefined
 } & ({ checkpoint: string } | { stretch: string })
 
+/** Writes the first line, with its line feed. */
 export function headerLine({ tenant_id, after_id, after_hash, key_changes, installation }: ExportHeader): string {
   const header = { format: EXPORT_FORMAT, tenant_id, after_id, after_hash: hex(after_hash) }
   return `${JSON.stringify({ ...header, ...(key_changes.length > 0 && { key_changes }), installation })}\n`
 }
 
+/** Writes the line of an entry, with its line feed. */
 export function entryLine(entry: Omit<ChainedEntry, 'mac'>): string {
   return `${writeEntry(entry)}\n`
 }
@@ -64,6 +66,7 @@ export function writeEntry(entry: Omit<ChainedEntry, 'mac'>): string {
   return JSON.stringify(line satisfies Omit<AuditEntry, 'tenant_id'> & { hash: string })
 }
 
+/** Writes the line of an anchor, with its line feed. */
 export function anchorLine({ anchor, after_hash, last_id, hash, index, proof, signed }: ExportAnchor): string {
   const rest = { after_hash: hex(after_hash), last_id, hash: hex(hash), index, proof: proof.map(hex), signed }
   return `{"anchor":${writeEntry(anchor)},${JSON.stringify(rest).slice(1)}\n`

@@ -68,6 +68,7 @@ export function readNoteKey(text: string, type: number): NoteKey {
   throw new CheckpointError(`this is not a public key of this type: it must be ${form}, and the digits must be its id`)
 }
 
+/** Writes the line of a signature, with its line feed. */
 export function signatureLine({ name, id }: Pick<NoteKey, 'name' | 'id'>, signature: Uint8Array): string {
   return `\u2014 ${name} ${encodeBase64(concatBytes(id, signature))}\n`
 }

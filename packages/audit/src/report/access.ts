@@ -80,7 +80,6 @@ export function createAccessReader(period: { from: string; to: string }) {
     else uncountedDays += 1
   }
 
-  /** Finds or makes a day of a person; undefined if there are too many. */
   function findPersonDay({ user, actor, days }: Person, day: string): Figure | undefined {
     const found = days.get(day)
     if (found || personDays >= MOST_PERSON_DAYS) return found

@@ -60,7 +60,7 @@ function isUser(recorded: string | null, user: string | null): boolean {
   return recorded === user || (recorded !== null && user !== null && formsOfUser(user).includes(recorded))
 }
 
-/** Finds the end user in an entry's metadata; null if there is none. */
+/** Finds the end user whom an entry's metadata names; null if it names none. */
 export function findUser(told: Readonly<Record<string, unknown>>): string | null {
   return typeof told.on_behalf_of === 'string' ? told.on_behalf_of : null
 }
@@ -117,7 +117,6 @@ export class Groups<Group> {
 
   constructor(private readonly most: number) {}
 
-  /** Finds or makes a group; undefined if there are too many. */
   get(key: readonly (string | null)[], create: () => Group): Group | undefined {
     const name = JSON.stringify(key)
     const found = this.#groups.get(name)

@@ -23,7 +23,6 @@ type Deed = { id: number; created_at: string; actor: string }
 
 interface KeyChanges {
   created?: Deed
-  /** the change that led to the present state */
   changed?: Deed
   rotated?: Deed
   destroyed?: Deed | undefined
@@ -77,7 +76,7 @@ export function createKeysReader(period: { from: string; to: string }) {
   function readUse(entry: FilteredEntry): void {
     const { key_id, action, created_at } = entry
     if (key_id === null) return
-    // Called for every entry, so that exactly the keys in the table have groups.
+    // A key's first entry of any kind creates its group, so that the groups are those of the keys in the table.
     const found = uses.get([key_id], () => createUses(key_id, period))
     const kind = kindOf(action)
     if (!found || !kind || created_at >= to || (kind !== 'exported' && created_at < from)) return
@@ -130,7 +129,6 @@ export function createKeysReader(period: { from: string; to: string }) {
   }
 }
 
-/** Reads how an entry changes a key; empty for a use. */
 function readChange(entry: FilteredEntry): KeyChanges {
   const { interval_days, step } = readMetadata(entry)
   const deed = { id: entry.id, created_at: entry.created_at, actor: entry.actor }

@@ -18,6 +18,7 @@ export interface PageOptions {
   files: readonly string[]
 }
 
+/** Writes the page. */
 export function writePage(report: Report, options: PageOptions): string {
   const page = new Page(report, options)
   const policy = `default-src 'none'; style-src 'sha256-${encodeBase64(sha256(encodeUtf8(STYLE)))}'; base-uri 'none'; form-action 'none'`

@@ -10,7 +10,6 @@ const HEIGHT = 100
 const HEAT_DAYS = 100
 const LEVELS = 5
 
-/** Finds the annex's number of a figure, if it is listed there. */
 type NumberOf = (figure: Figure) => number | undefined
 
 export function drawDays(days: readonly Day[], numberOf: NumberOf): Markup {

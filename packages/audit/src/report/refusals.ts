@@ -112,7 +112,6 @@ const alarm = (why: string): Found => ({ why, isAlarm: true })
 const note = (why: string): Found => ({ why, isAlarm: false })
 const textOf = (value: unknown) => String(value ?? 'unknown')
 
-/** Entries that stand out, by action and metadata. */
 const NOTABLE: Readonly<Record<string, (told: Told) => Found | undefined>> = {
   'key.export': () => alarm('the secrets of a key left the server'),
   'key.destroy': describeDestruction,

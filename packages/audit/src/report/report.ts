@@ -90,6 +90,7 @@ export function listNotes({ sections, entries_left_out }: Report): { table: stri
   ]
 }
 
+/** Lists all tables of a report for CSV: those of the sections, the facts of the evidence, and the days. */
 export function listTables(report: Report): Table[] {
   const { evidence, sections, names } = report
   const facts = [

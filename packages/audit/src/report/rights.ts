@@ -10,7 +10,6 @@ export interface RightsSectionReader {
   read(entry: FilteredEntry & { key_version: number | null }): void
   /** @param after_id the entry before the first one read; 0 if the log was read from its beginning */
   section(after_id: number): Section
-  /** the state of each key at the end of the period */
   keys(): KeyRights[]
   /** the names of keys and API keys at the end of the period, by id */
   names(): Map<string, string>
@@ -30,6 +29,7 @@ const ASPECTS: readonly (readonly [name: string, of: (apiKey: ApiKeyRights) => C
   ...LIMITS.map(([name, , , of]) => [name, of] as const),
 ]
 
+/** Reads the rights at both ends of a period. */
 export function createRightsSectionReader({ from, to }: { from: string; to: string }): RightsSectionReader {
   const before = createRightsReader(from)
   const after = createRightsReader(to)

@@ -17,9 +17,7 @@ export interface Column {
 export type Tone = 'alarm' | 'due'
 
 export interface Row {
-  /** in the order of the columns */
   cells: readonly Cell[]
-  /** by the names of columns */
   tones?: Readonly<Record<string, Tone>>
 }
 
@@ -78,6 +76,7 @@ interface Layout<Item> extends Omit<Table, 'columns' | 'rows'> {
   tonesOf?: (item: Item) => NonNullable<Row['tones']>
 }
 
+/** Makes a table with a row for each item. */
 export function layOut<Item>(items: readonly Item[], { columns, tonesOf = () => ({}), ...rest }: Layout<Item>): Table {
   return {
     ...rest,

@@ -5,7 +5,6 @@ import type { Checkpoint } from '../formats/checkpoint.js'
 
 /** The entries that a rollback lost. They were written at unknown times before the entry that accepts the loss. */
 export interface AcceptedLoss {
-  /** the entry that accepts the loss */
   entry_id: number
   /** the time of that entry: RFC 3339, UTC, milliseconds */
   created_at: string
@@ -59,6 +58,7 @@ export function describeRollbacks({ entries, newest_id }: CountedRollbacks): str
 /** Explains checkpoints signed before `created_at` for entries after `after` through `through`: these may be lost. */
 type Acceptance = { id: number; after: number; through: number; created_at: string }
 
+/** The accepted rollbacks of a log, as its entries are read. */
 export class AcceptedRollbacks {
   readonly #explaining: Acceptance[] = []
   counted: CountedRollbacks | undefined

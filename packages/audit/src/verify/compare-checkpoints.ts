@@ -281,7 +281,7 @@ export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatem
   return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
-/** Describes how the other checkpoints compare; empty if all agree. */
+/** Describes what the checkpoints other than the named one add to a verdict; nothing if all agree. */
 export function describeCheckpoints({ given, not_compared, accepted }: ComparedCheckpoints): string[] {
   return listTexts(
     not_compared > 0 &&

@@ -24,7 +24,6 @@ export interface KeptNote extends Checkpoint {
 export interface Kept {
   /** without repetitions, the newest first */
   notes: KeptNote[]
-  /** the key changes that these lines state */
   changes: string[]
 }
 

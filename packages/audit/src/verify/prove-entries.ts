@@ -87,6 +87,7 @@ export function selectExport(starts: readonly number[], ids: readonly number[]):
   return next === undefined || Math.max(...ids) <= next ? at : undefined
 }
 
+/** Describes a proven entry for people. */
 export function describeEntry({
   id,
   action,

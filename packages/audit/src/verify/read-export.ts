@@ -105,7 +105,7 @@ export function readEntry(line: string, { tenant_id, id }: { tenant_id: string; 
   return assertSame(line, entry, entryLine, id)
 }
 
-/** Whether a line has the form of an anchor, which `readAnchorLine` reads; likewise for the functions below. */
+/** Whether a line has the form of an anchor. */
 export function isAnchor(line: string): boolean {
   return line.startsWith('{"anchor"')
 }
@@ -123,6 +123,7 @@ export function readAnchorLine(line: string): ExportAnchor {
   return assertSame(line, value, anchorLine)
 }
 
+/** Whether a line has the form of the one that links entries to the anchor. */
 export function isLinks(line: string): boolean {
   return line.startsWith('{"tree"')
 }
@@ -136,6 +137,7 @@ export function readLinksLine(line: string): ExportLinks {
   return assertSame(line, { tree, proof: proof.map(decodeHex), entries: linked }, linksLine)
 }
 
+/** Whether a line has the form of the last one. */
 export function isTrailer(line: string): boolean {
   return line.startsWith('{"checkpoint"') || line.startsWith('{"stretch"')
 }

@@ -38,6 +38,7 @@ export interface RecordedDeed {
 /** The grant of an API key before it is created. */
 export const NO_GRANT: RecordedGrant = { permissions: [], keys: [] }
 
+/** Whether an API key may do what an entry records. */
 export function isAllowedOnRecord(deed: RecordedDeed): boolean {
   const { action, actor, told, held, tenant } = deed
   const needed = findNeededPermissions({ action, actor, metadata: told })

@@ -183,7 +183,6 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return undefined
   }
 
-  /** Reads the oldest version that opens from an entry that changes or restates it. */
   function readLeast(entry: Entry, key: KeyHistory): RightsFault | undefined {
     const told = readMetadata(entry)
     const isChange = entry.action === 'key.update'
@@ -332,7 +331,6 @@ function isRestatedAsDestroyed(key: KeyHistory, through: unknown): boolean {
   return key.destroyed === through
 }
 
-/** Whether this version opens, as far as known. */
 function isOpening(key: KeyHistory, number: unknown): boolean {
   return isVersion(key, number) && number >= (key.least ?? (key.destroyed ?? 0) + 1)
 }

@@ -108,6 +108,7 @@ export interface KeptStatement {
   signed_at: string
 }
 
+/** Makes what a verdict says about a checkpoint. */
 export function viewCheckpoint({ tenant_id, last_id, hash, created_at }: Checkpoint): KeptStatement {
   return { tenant_id, id: last_id, hash: encodeBase64(hash), signed_at: created_at }
 }

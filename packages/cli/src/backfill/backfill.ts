@@ -57,7 +57,6 @@ export interface InspectReport {
   failures: RowFailure[]
   /** The first 100 reasons, each with its rows. */
   causes: FailureCause[]
-  /** The key of the last row. */
   after: string | undefined
 }
 

@@ -13,7 +13,6 @@ export interface PlanStep {
   step: string
   /** Whether the table shows that the step is done; null where it cannot show it. */
   done: boolean | null
-  /** The commands and SQL, in order. */
   run: string[]
 }
 
@@ -34,7 +33,6 @@ export interface PlanOptions {
 interface FoundIndex {
   name: string
   isUnique: boolean
-  /** The name of the constraint that it belongs to. */
   constraint: string | null
   /** Its columns, if it is on their values or on `lower()` of them. */
   columns: string[]

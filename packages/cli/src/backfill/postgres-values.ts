@@ -9,7 +9,6 @@ export interface PostgresColumn {
   type: string
   /** A domain's base type, or the type itself. */
   base: string
-  /** The number in `varchar(100)`; undefined without one. */
   maxLength: number | undefined
   isEnum: boolean
 }

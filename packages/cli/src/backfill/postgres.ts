@@ -199,7 +199,6 @@ function createTable(ask: Ask, table: string, { key, columns }: Places, indexes:
   const lacks = indexes.map(({ column, of }) =>
     [...isNull(column), ...of.flatMap(isNull).map((one) => `not ${one}`)].join(' and '),
   )
-  /** Reads and counts the rows for which a condition is true. */
   const reading = (condition: string) => ({
     page: async (after: string | undefined, limit: number) =>
       rowsOf(

@@ -32,7 +32,6 @@ export interface BackfillProgress {
   /** The rows that were read, each counted once. */
   rows: number
   changed: number
-  /** Rows that needed nothing. */
   current: number
   failed: number
   /** Rows that others changed or locked at every attempt. The run returns to them at the end. */
@@ -60,7 +59,6 @@ interface RunOptions {
   isCheck: boolean
   /** Whether `after` may be used to continue. A dry run finishes no row, so a later run would skip all of them. */
   isResumable: boolean
-  /** Whether rows that lack an index come first. */
   isIndexing: boolean
   onProgress: ((progress: BackfillProgress) => unknown) | undefined
 }
@@ -314,7 +312,6 @@ function describeFailure(table: Table, { key, row }: TableRow, error: EaasError)
 const ENTERED =
   'If a user entered it as plain text, change or clear it in this row, through the application or in the database; if it was an envelope, restore it from a backup. Until then the whole row stays as it is.'
 
-/** @param limit rows per second */
 function createTempo(limit: number | undefined) {
   const start = performance.now()
   return {
@@ -324,7 +321,6 @@ function createTempo(limit: number | undefined) {
       const left = total === undefined || rate === 0 ? undefined : Math.max(0, total - rows) / rate
       return { rowsPerSecond: Math.round(rate), secondsLeft: left === undefined ? undefined : Math.round(left) }
     },
-    /** Waits until the limit allows this many rows. */
     async wait(rows: number, signal: AbortSignal | undefined) {
       if (limit !== undefined) await rest(start + (rows / limit) * 1_000 - performance.now(), signal)
     },

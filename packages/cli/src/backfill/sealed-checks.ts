@@ -24,7 +24,6 @@ export interface SealedColumn {
   /** The path from the column, which holds an object, to the value. */
   path: readonly string[]
   format: RowFormat
-  /** Whether the column has a JSON type or a text type. */
   type: 'json' | 'text'
 }
 
@@ -146,7 +145,6 @@ interface Sql {
   /** The text of a JSON string; null for JSON null; for any other value, text that is not an envelope. */
   text(json: string): string
   member(json: string, name: string): string
-  /** Whether an object has no other members. */
   hasOnly(json: string, names: readonly string[]): string
   /** Whether a value is an object, JSON null or missing. */
   isObject(json: string): string

@@ -85,7 +85,6 @@ function contextFor(context: NonNullable<TransitOptions['context']>, row: Readon
   throw new ContentError('`context` returned no text for the row', `Return it in base64. ${ROW_HINT}`)
 }
 
-/** Settles all waiters. Does not reject. */
 async function decrypt(post: TransitPost, path: string, some: readonly Waiter[]) {
   const batch_input = some.map(({ input }) => input)
   try {

@@ -50,11 +50,9 @@ export interface FoundTable {
   orm: 'prisma' | 'drizzle' | 'kysely' | 'typeorm'
   name: string
   stored: string
-  /** Its schema in the database, if the application names one. */
   schema?: string | undefined
   path: string
   columns: readonly Column[]
-  /** The columns of its primary key. */
   id: readonly string[]
   /** TypeScript's type of a JSON column, and the name to import for it, from the table's file or from `module`. */
   types: { name: string; module?: string; typeOf(column: string): string }

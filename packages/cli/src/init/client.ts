@@ -11,7 +11,6 @@ const CLIENTS = {
   kysely: /^[^\S\n]*(?:export )?const \w+ = (?=new Kysely<\w+>\(\{)/gm,
   typeorm: /^[^\S\n]*(?:export )?const \w+ = (?=new DataSource\()/gm,
 } as const
-/** Where a client is created, possibly or certainly. */
 const MENTIONS = {
   prisma: /\b(?:new|extends) PrismaClient\b/,
   drizzle: /\bdrizzle\(/,
@@ -29,7 +28,6 @@ const STATEMENT_END = /^[^\S\n]*(?:;|\r?\n\s*(?![\s.?])|$)/
 
 type Place = { path: string; begin: number; end: number }
 
-/** An expression to wrap, and its statement. */
 interface Client extends Place {
   statement: { begin: number; end: number }
   prefix: string

@@ -45,7 +45,6 @@ const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> 
   json: ['json', 'json'],
   jsonb: ['json', 'jsonb'],
 }
-/** TypeScript's types of fields that are not text. */
 const TYPE_NAMES: Readonly<Record<string, string>> = { date: 'Date', number: 'number', boolean: 'boolean' }
 
 interface Property {
@@ -53,9 +52,7 @@ interface Property {
   /** The function that makes the column, such as `text`, under the source's name for it, and its position. */
   callee: string
   at: number
-  /** The blanks before it. */
   indent: string
-  /** The quoted name of the column, if it is given. */
   quoted: string | undefined
   /** The name for its index's column, if Drizzle would generate another one. */
   indexName: string | undefined
@@ -234,7 +231,6 @@ function asText(source: string, property: Property): string {
   return `${textCall(source, property)}${type ? `.$type<${type}>()` : ''}`
 }
 
-/** The column of an index, after that of its field. */
 function indexColumn(source: string, property: Property): Edit {
   const { column, quoted, indent, end, indexName } = property
   const quote = quoted?.[0] ?? (/(["'])drizzle-orm/.exec(source)?.[1] || "'")

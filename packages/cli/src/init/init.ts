@@ -23,7 +23,6 @@ import { changeTypeorm, readTypeorm } from './typeorm.js'
 
 const CHANGES = { prisma: changePrisma, drizzle: changeDrizzle, kysely: changeKysely, typeorm: changeTypeorm } as const
 
-/** What `init` reads for each ORM. */
 const READS: Readonly<Partial<Record<string, string>>> = {
   'drizzle-orm': "const users = pgTable('users', { … }), and those of pgSchema() and pgTableCreator()",
   kysely: 'tables named without a schema in the interface of new Kysely<Database>(…)',
@@ -140,7 +139,6 @@ function unseen({ packages }: Application): string {
   return `${reads ? `. init reads ${reads}; for others, write the model and the call of encrypted() by hand` : ''}: see ${guide(page)}`
 }
 
-/** Describes what an application could do with columns before they became text. */
 function changedUses(columns: readonly Column[]): string[] {
   const texts = columns.filter((one) => one.kind === 'text' && isConverted(one) && one.type !== 'character varying')
   const [days, others] = [true, false].map((isDay) =>

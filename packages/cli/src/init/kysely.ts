@@ -16,14 +16,12 @@ const JSON_TYPE = /^JSONColumnType<([^,]+)>$/s
 interface Member {
   name: string
   type: string
-  /** The positions of its type. */
   at: number
   end: number
   /** The blanks before it, if it has a line of its own. */
   indent: string | undefined
 }
 
-/** A member of the interface of the database, with the members of its table. */
 interface Declared {
   name: string
   path: string

@@ -8,7 +8,6 @@ export interface Change {
   table: FoundTable
   columns: readonly Column[]
   lacking: readonly Column[]
-  /** The zone of times that have none. */
   timeZone: string
 }
 

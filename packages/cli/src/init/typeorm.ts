@@ -102,7 +102,6 @@ function textOf(name: string, options: readonly string[]): string | undefined {
   return option === undefined ? undefined : (readText(option.replace(head, '')) ?? '')
 }
 
-/** As TypeORM names the table of a class. */
 function inSnakeCase(name: string): string {
   return name
     .replaceAll(/([A-Z])([A-Z])([a-z])/g, '$1_$2$3')

@@ -1,7 +1,6 @@
 /**
- * Writes whose statement does not determine the rows that their values are bound to. In one transaction, these rows are
- * found, locked, and changed, each with values sealed to it. This file has the order of the steps, the adapter the
- * steps.
+ * Writes whose statement does not determine the rows that their values are bound to. One transaction finds and locks
+ * these rows, and changes each with values sealed to it. This file orders the steps, and an adapter supplies them.
  */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
@@ -65,7 +64,6 @@ export async function bracketed<C, T>(
 export interface Upserting<Upsert, Result> extends Pick<Change<Result>, 'countOf'> {
   /** The columns in which a new row conflicts with the existing one. */
   targets: readonly string[]
-  /** Finds and locks the existing row. */
   find(upsert: Upsert): Promise<Row | undefined>
   change(upsert: Upsert, found: Row): Promise<Result>
   /** Returns undefined if it conflicts with a row that was not found. */
@@ -130,6 +128,7 @@ export async function upsertEach<Upsert extends { target: Row }, Result>(
 
 const MOST_ROWS = 1_000
 
+/** Divides rows into batches of one statement each. */
 export function inBatches<T>(rows: readonly T[]): T[][] {
   return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
     rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),

@@ -14,9 +14,7 @@ interface Fill {
 }
 
 export interface MadeIds {
-  /** Values as text. */
   rows: Row[]
-  /** Whether inserting them needs `overriding system value`. */
   isAlways: boolean
 }
 
@@ -114,6 +112,7 @@ function refuseUnmade(table: string, column: string): never {
   )
 }
 
+/** Quotes the name of a table for SQL. */
 export function quoteName(table: string, schema?: string | null): string {
   return [schema ?? [], table]
     .flat()

@@ -11,6 +11,7 @@ export function refuseField(model: string, field: string, message: string, hint:
   throw new InvalidInputError(`${model}.${field} is encrypted: ${message}`, hint)
 }
 
+/** Refuses to sort or group rows by an encrypted field. @throws InvalidInputError */
 export function refuseOrder(model: string, field: string): never {
   const hint = 'Sort the rows after they are decrypted. To group equal values, group by the column of its index.'
   refuseField(model, field, 'the database cannot sort or group by it', hint)
@@ -26,6 +27,7 @@ export function refuseOperator(
   refuseField(model, field, `the database cannot compare it by ${JSON.stringify(operator)}`, hint)
 }
 
+/** Refuses an SQL expression that contains an encrypted field. @throws InvalidInputError */
 export function refuseExpression(
   model: string,
   field: string,
@@ -50,6 +52,7 @@ export function refuseCall(call: string, hint: string): never {
   throw new InvalidInputError(`${call} is not supported where fields are encrypted`, hint)
 }
 
+/** Refuses to bind values to a column whose value is not known before the insert. */
 export function refuseUnbindable(model: string, column: string, why: string, hint: string): never {
   throw new InvalidInputError(`${model}: values cannot be bound to ${column}: ${why}`, hint)
 }

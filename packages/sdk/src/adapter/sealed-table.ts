@@ -34,7 +34,6 @@ export interface SealedTable {
   readonly name: string
   /** The columns that the table must have: fields, indexes, `bind`, and those of the compact form and of the row's seal. */
   readonly columns: readonly string[]
-  /** What each of them stores, except those of `bind`. */
   readonly stored: readonly StoredColumn[]
   readonly bind: readonly string[]
   /** Adds the indexes and the header made with these columns. @throws InvalidInputError if they need more fields */

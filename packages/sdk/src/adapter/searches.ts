@@ -175,7 +175,6 @@ function isRange(query: Query): boolean {
   return Object.keys(query).some((name) => BOUNDS.includes(name))
 }
 
-/** The kinds of fields that can have each kind of index. */
 const INDEXABLE: Readonly<Record<string, readonly (FieldKind | undefined)[]>> = {
   exact: ['text', 'number', 'date'],
   prefix: ['text'],

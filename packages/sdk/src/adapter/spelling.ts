@@ -24,6 +24,7 @@ export function isSpelledUuid(value: unknown): boolean {
   return UUID.test(String(value))
 }
 
+/** Tells whether a whole number is spelled as databases return it. */
 export function isSpelledWhole(value: unknown): boolean {
   return WHOLE.test(String(value))
 }

@@ -96,7 +96,6 @@ function bodyOf({ text, isEscaped }: Token): Token[] {
   return statements.length > 0 ? withBodies(statements.flat()) : rawWords(text)
 }
 
-/** Words after a table's name that are not its alias. */
 const AFTER_TABLE = new Set([
   ...STARTS_TABLES,
   ...ENDS_TABLES,

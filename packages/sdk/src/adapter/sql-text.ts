@@ -5,10 +5,8 @@ import { clearReadings, isName, isSign, readings, type Token } from './sql-token
 export interface Mention {
   /** `*` where it stands for all columns. */
   name: string
-  /** The name before its dot, such as that of a table. */
   qualifier: string | undefined
   isQualifier: boolean
-  /** Whether it is called, as in `email(…)`. */
   isCall: boolean
   /** Whether it is only counted, as in `count(email)`: null is stored as null, so the count is right. */
   isCounted: boolean

@@ -87,7 +87,6 @@ export function findChanged({ relation, timing, source }: Omit<Trigger, 'name'>,
   return undefined
 }
 
-/** Returns `new` and its aliases. */
 function rowNames(tokens: readonly Token[]): string[] {
   const aliases = tokens.filter((_, at) =>
     ['alias', 'for', 'new'].every((word, i) => tokens[at + 1 + i]?.text === word),

@@ -38,7 +38,6 @@ const ARGUMENTS = {
 } as const
 const NAME_THE_KEY = ['hash', 'blindHash'] as const
 type NamesTheKey = (typeof NAME_THE_KEY)[number]
-/** Operations on wrapped keys, which may be bound to a use. */
 const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 
 export interface Asked {
@@ -95,14 +94,13 @@ export function assertJson(request: Request): void {
 interface Bounds {
   maxBytes: number
   holding: Holding
-  /** Counts calls of the user. @throws BrokerRefusal E_TOO_MANY_CALLS */
   count: (calls: number) => void
 }
 
 /** This many pieces of a body take as long as a call. */
 const PIECES_OF_A_CALL = 256
 
-/** Reads the body, up to a bound. @throws E_BODY_TOO_LARGE, E_MALFORMED_REQUEST, E_TOO_MANY_CALLS; of `holding` */
+/** Reads the body, up to a bound. @throws E_BODY_TOO_LARGE, E_MALFORMED_REQUEST, E_TOO_MANY_CALLS; what `holding` throws */
 export async function readBody(request: Request, { maxBytes, holding, count }: Bounds): Promise<unknown> {
   const tooLarge = new BrokerRefusal('E_BODY_TOO_LARGE', `the body must be at most ${maxBytes} bytes`)
   const stated = Number(request.headers.get('content-length'))

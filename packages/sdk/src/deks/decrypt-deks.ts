@@ -16,7 +16,6 @@ export interface DecryptDekSource {
   /** The cache takes over the bytes. */
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
   hit?: ((keyId: string) => void) | undefined
-  /** The time of a monotonic clock, in milliseconds. */
   now(): number
 }
 
@@ -29,7 +28,6 @@ interface ArrivedDek {
   dek: Secret
   /** Called once the DEK opened something authentic, which proves that it is the right one. */
   prove(): void
-  /** The openings that are running. They never reject. */
   opening: Promise<void>[]
 }
 
@@ -50,10 +48,7 @@ export class DecryptDeks {
     this.#sweeper = new Sweeper(() => this.#sweep(), Math.min(limits.maxAgeMs, MAX_SWEEP_MS))
   }
 
-  /**
-   * Opens synchronously if the DEK is cached, otherwise after one unwrap for all waiting callers. @throws AbortedError;
-   * errors of unwrap
-   */
+  /** Opens synchronously if the DEK is cached, or after one unwrap for all waiting callers. @throws AbortedError; errors of unwrap */
   use<T>(wrapped: WrappedFor, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
     const name = dekName(wrapped)

@@ -6,7 +6,6 @@ import { joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../wa
 import { random32 } from './random.js'
 import { createSecret, type Secret, Sweeper } from './secret.js'
 
-/** The share of a limit at which the next DEK is made in advance. */
 const PREPARE_AT = 0.9
 /** How long no DEK is made in advance after a failure. A caller who needs one meanwhile still makes it. */
 const PREPARE_PAUSE_MS = 10_000
@@ -23,7 +22,6 @@ export interface EncryptDekLimits {
   maxMessages: number
   maxBytes: number
   maxAgeMs: number
-  /** How many pairs of key and use have DEKs at once. */
   maxKeys: number
 }
 
@@ -53,7 +51,6 @@ type Target = { keyId: string; use: NamedUse | undefined }
 interface Slot extends Target {
   current?: SealingDek
   next?: SealingDek
-  /** Undefined while no DEK is being wrapped. */
   flight?: Flight
   preparePausedUntil: number
 }
@@ -75,10 +72,7 @@ export class EncryptDeks {
     this.#sweeper = new Sweeper(() => this.#sweep(), Math.min(limits.maxAgeMs, MAX_SWEEP_MS))
   }
 
-  /**
-   * Seals synchronously if there is a DEK of key and use, otherwise after one wrap for all waiting callers. @throws
-   * AbortedError; errors of wrap
-   */
+  /** Seals synchronously if there is a DEK, or after one wrap for all waiting callers. @throws AbortedError; errors of wrap */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
     const slot = this.#slot({ keyId, use: load.use })

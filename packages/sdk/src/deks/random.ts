@@ -54,7 +54,6 @@ export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
   }
 }
 
-/** A DEK that the code that made it releases. */
 export type OwnDek = { dek: Secret; wrapped: WrappedFor }
 
 /** Releases the DEK after the task. @throws AbortedError as soon as the signal is aborted */

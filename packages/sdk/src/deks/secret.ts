@@ -32,7 +32,6 @@ export interface Secret {
 interface Held {
   readonly bytes: Uint8Array
   readonly secrets: Uint8Array[]
-  /** By the secret that was mixed in. */
   bound: Map<Secret | undefined, Soon<BoundKeys>>
   holders: number
 }

@@ -1,4 +1,4 @@
-/** blind-hash.md with noble, without imports from this package, so that bundlers load it alone. The server uses the protocol's file. */
+/** blind-hash.md with noble. Imports nothing else of the SDK, so that bundlers load it alone; the server has the protocol's file. */
 import { ristretto255_oprf } from '@noble/curves/ed25519.js'
 import { asciiToBytes } from '@noble/curves/utils.js'
 

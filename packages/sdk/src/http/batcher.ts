@@ -1,7 +1,4 @@
-/**
- * Sends the operations of one turn of the event loop as one `POST /v1/batch`. Where requests are isolated, those of one
- * run of microtasks.
- */
+/** Sends the operations of one turn as one `POST /v1/batch`; where requests are isolated, those of one run of microtasks. */
 import type { OperationId, WrappedKey, WrapUse } from '@eaas/protocol'
 import { decodeBase64, isUnboundWrappedKey, isZero, MAX_BATCH_OPERATIONS } from '@eaas/protocol'
 import { AbortedError, DecryptionError, ProtocolError } from '../errors.js'
@@ -28,13 +25,11 @@ export interface Batcher {
   indexSecret(name: string, keyId: string): Promise<Uint8Array>
   /** Returns 64 lower-case hexadecimal digits. `values` are those that `value` was made from: no error may show them. */
   hash(value: string, keyId: string, signal: AbortSignal | undefined, values?: readonly string[]): Promise<string>
-  /** Runs an operation that is completed elsewhere: a blind hash. */
   run: RunOperation
 }
 
 interface BatcherOptions {
   observer?: Observer | undefined
-  /** Loads what handles a refused batch. */
   loadFailures: () => Soon<{ settleRefused: typeof settleRefused }>
   auditContext?: AuditContext | undefined
 }
@@ -86,7 +81,6 @@ export interface Queued {
 
 interface OperationRequest<Id extends BatchedOperation> {
   op: Id
-  /** Its name in a batch, if that differs. */
   name?: string
   /** Its size in a batch; by default its length. */
   units?: number

@@ -26,7 +26,6 @@ export interface HttpOptions
   timeoutMs: number
   /** Aborted once the client is closed, which ends every call. */
   closed: AbortSignal
-  /** Loads what few clients need: the environment, and spans. */
   loadRare: () => Soon<typeof Environment & Pick<typeof Spans, 'withSpan'>>
   openTelemetry?: OpenTelemetry | undefined
 }
@@ -64,7 +63,6 @@ interface Sent extends Pick<Call, 'query' | 'body' | 'parts' | 'secrets' | 'sign
   version?: number
 }
 
-/** An id if the path has one, and a body exactly if the contract has one. */
 type Needed<Id extends OperationId> = (Id extends OperationWithId ? { id: string } : unknown) &
   (Id extends keyof wire.Bodies ? { body: object } : { body?: never })
 

@@ -1,4 +1,4 @@
-/** Reads the service's URL and an API key from the environment, for programs outside pages. Says what is wrong with an API key. */
+/** Reads the service's URL and an API key from the environment, outside pages. Says what is wrong with an API key. */
 import { InvalidInputError } from '../errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './base-url.js'
 import type { HttpOptions, Service } from './calls.js'

@@ -71,7 +71,6 @@ export interface Observer {
   emit(event: ClientEvent): void
   /** Runs a call and emits how it ended, in the caller's asynchronous context. */
   observe<T>(call: Call, run: () => Promise<T>): Promise<T>
-  /** Emits that an attempt failed, before the next one. */
   retried(call: Call, failed: Pick<RetryEvent, 'attempt' | 'status' | 'durationMs'>): void
 }
 
@@ -112,7 +111,6 @@ function subjectOf({ operationId, path, about }: Call) {
   return { operation: operationId, keyId: path.includes('api-keys') ? undefined : about || undefined }
 }
 
-/** Describes an error for an event, without its message. */
 function describe(error: unknown, isError: typeof isEaasError): Ending {
   const known = isError(error) ? error : undefined
   const refusal = known?.code === 'E_DECRYPTION' ? known.cause : known // a refusal that means tampering

@@ -51,7 +51,7 @@ export async function recover(failed: Failed): Promise<unknown> {
 }
 
 /**
- * Repeats a repeatable call after a random delay, at first up to 100 ms, then doubling up to 2 s, so that clients that
+ * Repeats a repeatable call after a random delay, first up to 100 ms, then doubling up to 2 s, so that clients that
  * failed together do not retry together. Ignores Retry-After, which could mean an hour. @throws what the last attempt
  * threw
  */

@@ -33,9 +33,9 @@ export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
 export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
 
 /**
- * Reads a body as text with its byte order mark, and zeroes the bytes, which may contain a DEK. `onPiece` gets the
- * length so far. @throws what `refuse` makes, for other bytes than UTF-8 or more than `maxBytes`; what `onPiece`
- * throws; the stream's error
+ * Reads a body as UTF-8 with its byte order mark, and zeroes the bytes, which may contain a DEK. `onPiece` gets the
+ * length so far. @throws what `refuse` makes of other bytes or more than `maxBytes`; what `onPiece` throws; the
+ * stream's error
  */
 export async function readText(
   stream: Pick<FetchBody, 'getReader'> | null,

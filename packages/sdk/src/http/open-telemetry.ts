@@ -21,7 +21,6 @@ interface Span {
   end(): void
 }
 
-/** `SpanKind.CLIENT` and `SpanStatusCode.ERROR` of the API. */
 const CLIENT = 2
 const ERROR = 2
 export type TraceHeaders = { traceparent?: string }

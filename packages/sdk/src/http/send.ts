@@ -36,7 +36,6 @@ export interface SendOptions {
   trace?: TraceHeaders
   fetch: Fetch | undefined
   loadSchemas: () => Soon<Schemas>
-  /** Loads what handles a failed call. */
   loadFailures: () => Soon<{ recover: typeof recover }>
   retries: number
   /** Ends all attempts. The caller gets its reason as the error. */
@@ -47,7 +46,6 @@ export interface SendOptions {
 export interface RawAnswer {
   status: number
   contentType: string
-  /** Without its parameters, in lower case. */
   mediaType: string
   requestId: string | undefined
   text: string
@@ -123,7 +121,6 @@ export function nameOf(call: Call): string {
   return `${call.method} /${call.path}`
 }
 
-/** What to do about a call that got no answer. */
 export function hintFor(call: Call): string {
   if (call.repeatable) return 'Check the base URL and the network, then try again.'
   return 'The service may have done it: check before you try again.'

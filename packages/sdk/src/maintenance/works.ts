@@ -54,7 +54,6 @@ export const WORKS = {
   open: openAll,
 } as const satisfies Record<string, Work>
 
-/** Opens the sealed rows. Counts those that do not open, and indexes that do not match. Changes nothing. */
 async function compareIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, counts } = shop
   const isOpenable = ({ forms }: FoundRow) => !isUnsealed(definition, forms) || isUnreadable(forms)
@@ -186,7 +185,6 @@ async function indexOthers(shop: Workshop, found: readonly FoundRow[], outcomes:
   return all
 }
 
-/** Computes the indexes of rows again, and writes those that differ. Seals nothing. */
 async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
   const { outcomes, opened } = await openEach(shop, found)
@@ -237,7 +235,6 @@ function tryReading(definition: Definition, { row }: FoundRow): Outcome {
 
 type OpenedRow = { one: FoundRow; plain: Row }
 
-/** Reads opened rows as the model reads rows to seal. Each row that it refuses becomes an error. */
 function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
   const plain = opened.map(({ plain }) => plain)
   const read = readEach({ readRow }, definition, plain, [...opened.keys()])

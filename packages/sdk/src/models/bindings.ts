@@ -64,7 +64,6 @@ export function naming<T>(definition: Definition, row: Row | undefined, run: () 
   }
 }
 
-/** Returns what identifies a row: the columns of `bind`, or `id`; undefined if it has none of them. */
 function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string, string>> | undefined {
   const columns = bind.length > 0 ? bind : names.has('id') ? [] : [{ name: 'id', path: ['id'] }]
   const told = columns.flatMap(({ name, path }) => {

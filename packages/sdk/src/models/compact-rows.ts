@@ -124,7 +124,6 @@ export function isCompact(value: unknown): value is CompactField | string {
   return isObject(value) && 'c' in value && 'i' in value
 }
 
-/** @throws InvalidInputError if the wrapped key is too long for the form */
 export function headerTextOf(parts: Parameters<typeof encodeHeaderText>[0], place?: RecordPlace): string {
   return reading(place, () => encodeHeaderText(parts))
 }

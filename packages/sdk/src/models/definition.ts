@@ -200,7 +200,6 @@ export interface Definition {
   columns: readonly IndexColumn[]
   /** The complete definition, if this one has only some fields: see `pickFields`. */
   whole?: Definition
-  /** The names of the fields and of all columns that the model adds. */
   names: ReadonlySet<string>
   format: RowFormat
   header: string
@@ -212,7 +211,6 @@ export interface Definition {
   late: { rare?: Rare }
 }
 
-/** Code that only some rows need, see `rare.ts`. */
 export type Rare = typeof RareRows
 
 /** `changesSecret`: the former indexes have another secret, or none. @throws InvalidInputError naming what is wrong */

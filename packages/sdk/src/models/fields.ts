@@ -23,8 +23,7 @@ import type { Bucketing } from './index-texts.js'
 
 /**
  * A field of a model. `T` is the type that the application sees; `M` stands for a missing value, which is stored
- * unchanged; `I` is the column of the blind index; `X` tells whether the field can be part of an index over several
- * fields.
+ * unchanged; `I` is the column of the blind index; `X` tells whether an index over several fields can include it.
  */
 export interface Field<T, M = never, I extends string = never, X extends boolean = boolean> {
   /** Allows the field to be missing or undefined. */
@@ -182,10 +181,7 @@ export function number<const I extends string = never>(
   })
 }
 
-/**
- * Sealed as its word, padded to 8 bytes except with `envelope: 1`, since the length would reveal the value. It has no
- * index, which would also reveal it.
- */
+/** Sealed as its word, padded to 8 bytes except with `envelope: 1`. Its length, or an index, would reveal the value. */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
   return createField({
     ...readOptions('boolean', [], options),

@@ -14,15 +14,13 @@ export interface IndexBy {
   by?: 'service' | 'oblivious' | 'local' | undefined
   /**
    * With `by: 'oblivious'`: the key's `blind_hash_public_key`, as `keys.get` returns it, so that the service cannot use
-   * a secret of its own for some values. By default the client asks the service once (`keys:read`), and accepts no
-   * other.
+   * another secret for some values. By default the client asks the service once (`keys:read`), and accepts no other.
    */
   publicKey?: string | undefined
   /** Which secret makes them, 1 by default. Another number gives other indexes, see `formerIndex`. */
   generation?: number | undefined
   /** The name of the key that makes them; the model's key by default. Needed if each row has its own key. */
   key?: string | undefined
-  /** Not with `key`. */
   keyId?: string | undefined
 }
 
@@ -82,13 +80,11 @@ type Find = (name: string) => Promise<string | undefined>
 /** A key that a model declares by name. It is looked up at the first use. */
 export interface NamedKey {
   readonly name: string
-  /** undefined until the key is found */
   id: string | undefined
   /** Looks the key up once for all waiting callers, and again at the next call if there is none. @throws as `find`; AbortedError */
   find(find: Find, signal: AbortSignal | undefined): Promise<undefined>
 }
 
-/** @param keyIds the ids of the model's keys, to which the found id is added */
 export function createNamedKey(name: string, keyIds: Set<string>): NamedKey {
   const finding = new Map<Find, () => Soon<object>>()
   const take = async (find: Find) => {

@@ -71,10 +71,7 @@ export function openColumns(
   })
 }
 
-/**
- * Returns the application's secret for an index: of several, the first for the index, the last for the former index
- * (application-secret.md 1).
- */
+/** Returns the application's secret for an index: the first one or, for a former index, the last (application-secret.md 1). */
 export function mixedIn(
   { isFormer }: Pick<IndexSource, 'isFormer'>,
   { list, acceptWithout }: Secrets,

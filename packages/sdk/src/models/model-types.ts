@@ -51,6 +51,7 @@ export interface CompoundIndex<P> {
 }
 /** An index of a text's first `length` characters. Finds rows by `{ startsWith }`. */
 export interface PrefixIndex<P> {
+  /** The text field whose beginning is indexed. */
   readonly prefix: P
   /** How many characters, after normalisation. A search needs at least as many. */
   readonly length: number
@@ -62,6 +63,7 @@ export interface PrefixIndex<P> {
  * possible texts and three known rows, an attacker can read nearly all other texts: see the page on an index of parts.
  */
 export interface NgramIndex<P> {
+  /** The text field whose parts are indexed. */
   readonly ngram: P
   /** How many characters each part has, after normalisation. A search needs at least as many. */
   readonly length: number
@@ -97,7 +99,6 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
   { [P in keyof F & string]: Nest<P, V[P], IsOptional<F[P]>> }[keyof F & string]
 >
 
-/** Accepts any bytes where the model returns a Uint8Array. */
 type Taken<V> = V extends Bytes ? Binary : V
 /** Other columns. Without it, TypeScript's errors would blame them for a missing field. `any`: interfaces have no index signature. */
 export interface OtherColumns {
@@ -162,7 +163,6 @@ type SealedField<T extends Format> = T extends 'compact'
     : Envelope
 // A conditional type, since editors print its result; of a union they would print the name and arguments.
 type Replaced<V, M, New> = [Exclude<V, M>] extends [never] ? Extract<V, M> : Extract<V, M> | New
-/** Null opens to undefined if the field is optional but not nullable. */
 type Opened<V, M, New> =
   | Replaced<Exclude<V, Exclude<null, M>>, M, New>
   | (null extends V ? (null extends M ? never : undefined) : never)
@@ -226,7 +226,6 @@ export type ExtrasOf<S extends 'row' | undefined, O extends Readonly<Record<stri
   ? NoExtras
   : { seal: S; former: O }
 type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
-/** The columns of the former index for these. */
 type FormerColumns<I, X extends Extras> = { [N in keyof X['former'] & keyof I as X['former'][N]]: I[N] }
 // The order matters: without `strictNullChecks` undefined extends every type.
 type SealColumn<T extends Format, X extends Extras> = 'row' extends X['seal'] ? { row_seal: SealedField<T> } : unknown
@@ -244,7 +243,6 @@ export type SealedRow<R, F extends Fields, C, T extends Format, H extends string
       Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H> & SealColumn<T, X> & FormerColumns<IndexColumns<F, C>, X>
     >
   : never
-/** The type of the value at a path; `never` if the row has none. */
 type At<R, P> = P extends `${infer Head}.${infer Tail}`
   ? Head extends keyof R
     ? At<NonNullable<R[Head]>, Tail> | Extract<R[Head], undefined>

@@ -45,10 +45,7 @@ export interface Model<
   P extends boolean = false,
   X extends Extras = NoExtras,
 > {
-  /**
-   * How many values were opened only because of `acceptPlaintext` or `acceptUnbound`. Remove these options once reading
-   * a whole table leaves both counts zero.
-   */
+  /** How many values only `acceptPlaintext` or `acceptUnbound` let it open. Remove these once a whole table leaves both counts zero. */
   readonly accepted: Accepted
   /** Only for TypeScript, see `PlainRow` and `StoredRow`. */
   readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H, X>; holder: HolderOf<F> }

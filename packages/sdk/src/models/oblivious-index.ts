@@ -1,7 +1,4 @@
-/**
- * Indexes made together with the service, which sees no value (oblivious-index.md). `Tools` are passed in, since
- * imports would make bundlers cut more chunks.
- */
+/** Indexes made with the service, which sees no value (oblivious-index.md). `Tools` is no import, so that bundlers cut fewer chunks. */
 import { asciiToBytes, bytesToHex, hexToBytes } from '@noble/curves/utils.js'
 import type { Mac } from '../engines/engine.js'
 import { type BlindedValue, blindValue, finalizeValues } from '../engines/oprf.js'
@@ -54,7 +51,6 @@ interface Waiting {
 interface Shared {
   /** By key: the public key that was stated or proved first. None is forgotten, or another could replace it unnoticed. */
   pinned: Map<string, string>
-  /** The values of this turn, by key and public key. */
   waiting: Map<string, Waiting[]>
   inLine: Line
 }
@@ -94,7 +90,6 @@ function createLine(start: Tools['createPace']): Line {
 /** `publicKey` is undefined if the service states that the key no longer has one. */
 type Proving = { keyId: string; publicKey: string | undefined; signal: AbortSignal }
 
-/** Has a value hashed together with the others of this turn. */
 function joinWaiting(tools: Tools, deps: RecordsDeps, proving: Proving, input: Uint8Array): Promise<string> {
   const { createPace, microtasks, requestsAreIsolated } = tools
   const { waiting, inLine } = sharedOf(tools, deps)

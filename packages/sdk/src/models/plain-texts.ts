@@ -93,7 +93,6 @@ export function isKept(json: string, value?: unknown): boolean {
   return countNames(value) === bare.split(':').length - 1 && numbers.every(isExact)
 }
 
-/** Returns one spelling for equal decimal numbers: the digits without outer zeros, and the exponent. */
 function decimalOf(number: string): string {
   const [, sign = '', whole = '', part = '', exponent = '0'] =
     /^(-?)(\d+)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(number) ?? []

@@ -35,7 +35,6 @@ export type RewrapItem<R> =
 
 export interface RewrapBatch<R> {
   items: RewrapItem<R>[]
-  /** The sums over all batches so far. */
   progress: { done: number; changed: number; current: number; failed: number }
 }
 
@@ -69,7 +68,6 @@ export async function* rewrapRows(
       refused.set(name, failureOf(error))
     }
   }
-  /** Returns the changed row, the error of its first value that fails, or undefined if nothing changes. */
   const rewrapOne = (row: Row, keys: WrappedKeys, index: number): Row | EaasError | undefined => {
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {

@@ -43,10 +43,7 @@ export function assertSealColumn(row: Row, index: number): void {
   throw new InvalidInputError(`record ${index}: the seal would overwrite the column "${ROW_SEAL}"`, hint)
 }
 
-/**
- * Tells whether a row has a seal; an empty one, as from an outer join, has none. @throws InvalidInputError if a column
- * was not read; DecryptionError
- */
+/** False for an empty row, as from an outer join. @throws InvalidInputError if a column was not read; DecryptionError */
 export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
   const value = valueIn(row, ROW_SEAL)
   const { fields, columns } = definition.whole ?? definition

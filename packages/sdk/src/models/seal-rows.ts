@@ -103,7 +103,6 @@ export type RowTexts = readonly (ColumnTexts | undefined)[]
 export interface RowRead {
   row: Row
   texts: RowTexts
-  /** The fields that have a value to seal. */
   present: readonly PlacedField[]
   /** The key of its values; undefined if it has none to seal. */
   keyId: string | undefined

@@ -60,7 +60,6 @@ export interface Secrets {
   acceptWithout: boolean
 }
 
-/** Takes over copies of secrets, which the holder releases. */
 export function holdSecrets({ list, acceptWithout }: GivenSecrets): Secrets {
   return { list: list.map(createSecret), acceptWithout }
 }

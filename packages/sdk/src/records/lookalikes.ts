@@ -9,7 +9,6 @@ const MIN_SWAPPED = 5
 const MAX_SPELLINGS = 10_000
 /** A longer name is not a misspelling of one that a person wrote. */
 const MAX_NAME = 128
-/** How deep the objects of a record are searched for a field. */
 const MAX_DEPTH = 5
 export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
@@ -66,7 +65,6 @@ function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
   return full === path.join('.') ? here.length === path.length : taken.has(full)
 }
 
-/** Tells whether the names are another spelling of the beginning of the path. */
 function leadsTo(here: Path, path: Path): boolean {
   return (
     spellingOf(path.join('')).startsWith(spellingOf(here.join(''))) ||

@@ -1,7 +1,4 @@
-/**
- * Checks that records have the fields that `encryptMany` and `decryptMany` name. A misspelt name would silently leave a
- * value unencrypted.
- */
+/** Checks that records have the fields that a call names: a misspelt name would silently leave a value unencrypted. */
 import { InvalidInputError } from '../errors.js'
 import { didYouMean, nearestName, type Row } from '../input.js'
 import { AS_RECORDS_DO, assertNoLookalike } from './lookalikes.js'

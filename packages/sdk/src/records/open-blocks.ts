@@ -10,7 +10,6 @@ export type OpenJob = { place: RecordPlace; parts: OpenableParts; dek?: string; 
 
 export interface Opening<J extends OpenJob> extends RowsOptions {
   pace: Pace
-  /** Returns what `onProgress` gets before the job is opened. */
   progressOf(job: J): Progress
   /** Gets a job's plaintext. If it throws an error of the SDK, `fail` gets that. */
   take(job: J, plaintext: Uint8Array): void
@@ -18,7 +17,6 @@ export interface Opening<J extends OpenJob> extends RowsOptions {
   fail(job: J, error: EaasError): void
 }
 
-/** By the names of DEKs. */
 type Deks = Map<string, Secret>
 
 /** Runs a task for each block of records. Releases the DEKs that were unwrapped. */

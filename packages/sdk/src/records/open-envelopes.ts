@@ -57,10 +57,7 @@ export function demandAad(
   return openable
 }
 
-/**
- * Opens an envelope (envelope.md 6, envelope-v2.md 6). @throws DecryptionError, identical for every cause except a
- * missing secret, see `secretsFor`
- */
+/** envelope.md 6, envelope-v2.md 6. @throws DecryptionError, identical for every cause except a missing secret, see `secretsFor` */
 export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, secrets: Secrets): Soon<Uint8Array> {
   const { commitment, aad, key_id: keyId, iv, sealed } = parts
   const fitting = secretsFor(parts, secrets)

@@ -29,10 +29,7 @@ export function putAt(row: Row, path: Path, value: unknown): void {
   parent[path.at(-1) ?? ''] = value
 }
 
-/**
- * Returns a copy with these values; undefined removes one. Objects on a path are copied, not shared. @throws
- * InvalidInputError for a member of the row's class
- */
+/** Copies the row and the objects on the paths; undefined removes a value. @throws InvalidInputError for a member of the row's class */
 export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
   const copy = { ...row }
   const own = new Set<unknown>([copy])

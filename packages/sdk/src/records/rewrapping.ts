@@ -22,7 +22,6 @@ export type Commit = (engine: Engine, dek: Secret, keyId: string, secret: Secret
 
 export type RewrapOptions = { commit?: Commit }
 
-/** Computes the commitment of format v2 to a DEK and the application's secret. */
 const commitmentOf: Commit = (engine, dek, keyId, secret) =>
   useKeys(engine, dek, { keyId, secret }, ({ commitment }) => commitment)
 

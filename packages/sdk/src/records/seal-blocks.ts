@@ -7,7 +7,6 @@ import type { NamedUse } from '../uses.js'
 import { onAbort, untilAborted } from '../waiting.js'
 import { BLOCK_RECORDS, MADE_TEXT, type RecordsDeps } from './blocks.js'
 
-/** How many values are hashed at a time: a few full requests. */
 const BLOCK_HASHES = 4_000
 const COLON = 0x3a
 
@@ -71,7 +70,6 @@ export async function hashEach(
   return hashes
 }
 
-/** Returns the values from which a model made a text (index-texts.md 2). */
 function valuesIn(text: string): string[] {
   if (!MADE_TEXT.test(text)) return []
   const values: string[] = []

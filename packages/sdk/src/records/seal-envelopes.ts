@@ -20,7 +20,6 @@ export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
 export interface Envelopes extends EnvelopeEngine {
   /** Seals to format v2 with the AAD of a context, otherwise to v1. The caller may then change the bytes. The DEK has no use. */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<SealedParts>
-  /** Seals a record's values under one DEK, and finally what `seal` makes of their envelopes. */
   sealAll(
     plaintexts: readonly Plaintext[],
     options: { keyId: string; signal: AbortSignal | undefined; seal: MakeSeal | undefined; use?: NamedUse | undefined },

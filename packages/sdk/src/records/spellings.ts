@@ -10,10 +10,7 @@ const BASE64 = /^([\s\p{C}"'[\\]*)([A-Za-z\d+/\s]+={0,2})/u
 const CUT = '…'
 const MAX_LAYERS = 4
 
-/**
- * Returns the text as it is, and without each encoding around it: base64, one character per byte. Truncated text is
- * decoded as far as possible.
- */
+/** Returns the text, and what each encoding around it holds (base64: one character per byte), even if it is truncated. */
 export function spellingsOf(stored: unknown): string[] {
   const spellings: string[] = []
   let left = ''
@@ -42,7 +39,6 @@ function parseString(text: string): string | undefined {
   }
 }
 
-/** Decodes hex or base64 as far as possible. */
 function decode(text: string): { bytes: Uint8Array; isWhole: boolean } | undefined {
   const hex = HEX.exec(text)
   const [all = '', before = '', run = ''] = hex ?? BASE64.exec(text) ?? []

@@ -25,7 +25,9 @@ export interface CallOptions {
 }
 
 export interface ListKeysOptions extends CallOptions {
+  /** Only keys of this status. */
   status?: KeyStatus | undefined
+  /** Only the key of this name. */
   name?: string | undefined
   /** The most keys; all by default. */
   limit?: number | undefined
@@ -108,10 +110,7 @@ export interface Keys {
    * @param confirm the key's name, so that nobody destroys a version of the wrong one
    */
   destroyVersion(keyId: string, version: number, confirm: string, options?: CallOptions): Promise<Key>
-  /**
-   * Exports a key for `openExport` of `@eaas/sdk/offline`. Anyone who has the export can open all of the key's data,
-   * for ever. Needs `keys:export`.
-   */
+  /** For `openExport` of `@eaas/sdk/offline`. Anyone who has the export can open all of the key's data, for ever. Needs `keys:export`. */
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }
 
@@ -181,7 +180,6 @@ function assertConfirm(confirm: unknown, argument: 'second' | 'third'): void {
   assertName(confirm, 'confirm', hint)
 }
 
-/** @throws InvalidInputError naming the first invalid key, before the network is used */
 async function createManyKeys(
   http: Http,
   list: readonly { name: string }[],
@@ -214,7 +212,6 @@ const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
   destroyed: 'Choose another name: names are never reused.',
 }
 
-/** See `ensure`. @throws ApiError E_STATE if the key is not active; as `list` and `create` do */
 async function ensureKey(keys: Keys, name: string, { signal }: CallOptions): Promise<Key> {
   const found = await findKey(keys, name, signal)
   if (found) return active(found)
@@ -242,7 +239,6 @@ function active(key: Key): Key {
   throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
 }
 
-/** Says what an API key needs if it may not look keys up. It may still encrypt and decrypt. */
 function explainRights(error: unknown): never {
   if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
   const hint = 'Pass the id of the key, or grant the API key keys:read, and keys:create where the key may be missing.'
@@ -253,7 +249,6 @@ function isRefused(error: unknown, problem: string): error is ApiError {
   return isEaasError(error) && error.code === 'E_API' && error.problem === problem
 }
 
-/** Finds the keys that models name. */
 export function createKeyLookup(http: Http): KeyLookup {
   const keys = createKeys(http)
   return {

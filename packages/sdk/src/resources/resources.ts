@@ -39,7 +39,6 @@ export function createResources(load: () => Soon<Loaded>): Resources {
   }
 }
 
-/** The resources whose methods all return promises, named as in the table of calls. */
 interface Lazy extends Omit<Resources, keyof Service | 'audit'> {
   audit: Omit<Audit, 'entries'>
   client: Service

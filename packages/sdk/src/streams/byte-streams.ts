@@ -126,7 +126,6 @@ function createHandover() {
         waiting = { resolve, reject }
       })
     },
-    /** Passes a chunk on, or undefined at the end. Settles once it was used. */
     give(chunk: Uint8Array | undefined): Promise<void> {
       if (over) return Promise.reject(over.error)
       return new Promise((used, refuse) => {
@@ -137,7 +136,6 @@ function createHandover() {
         waiting = undefined
       })
     },
-    /** Settles everything that is open on both sides; rejects it if there is a failure. */
     end(failure: { error: unknown } | undefined) {
       over = failure
       for (const gift of [given, taken]) failure ? gift?.refuse(failure.error) : gift?.used()

@@ -12,7 +12,6 @@ const SEGMENTS_A_READ = 16
 
 export interface Part {
   from: number
-  /** The offset after the last byte; infinite for the end of the stream. */
   to: number
 }
 

@@ -71,7 +71,6 @@ function refuse(reason: string): never {
   throw new InvalidInputError(`not an encrypted stream: ${reason}`, hint)
 }
 
-/** Returns the rest of a chunk, and then the chunks that follow it. */
 function behind(rest: Uint8Array, chunks: Chunks): Chunks {
   let first: Uint8Array | undefined = rest
   return {

@@ -13,7 +13,7 @@ import type { Commit } from '../records/rewrapping.js'
 import { useOfStream, wrappedFor } from '../uses.js'
 import { use } from '../waiting.js'
 
-/** Makes the header and key of a new stream, which counts as one message of its DEK. The caller releases the key. May use the network. */
+/** Makes the header and key of a new stream, one message of its DEK. The caller releases the key. May use the network. */
 export async function createStreamKey(
   { envelopes, encryptDeks, wrap }: RecordsDeps,
   { keyId, dek }: { keyId: string; dek: DekScope },
@@ -51,7 +51,6 @@ export async function openStreamKey(
   })
 }
 
-/** Returns a function that makes the commitment of a stream with this salt. */
 export function commitOf(salt: Uint8Array): Commit {
   return async (engine, dek, keyId, secret) => {
     const { key, commitment } = await derive(engine, dek, { keyId, salt, secret })

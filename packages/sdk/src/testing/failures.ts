@@ -11,7 +11,6 @@ export interface TestFailure {
   operation?: TestOperation | undefined
   /** The HTTP status, 400 to 599, with a problem document if the service has one for it, otherwise with a proxy's page. */
   status?: number | undefined
-  /** The problem's code, such as `E_STATE`. */
   code?: ProblemCode | undefined
   network?: boolean | undefined
   /** No answer arrives until the caller gives up. */

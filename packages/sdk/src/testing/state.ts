@@ -101,7 +101,6 @@ export interface Result {
   body: unknown
 }
 
-/** Returns the result for a Refusal. @throws any other error */
 export function refused(error: unknown): Result {
   if (!(error instanceof Refusal)) throw error
   return { status: PROBLEMS[error.code].status, body: problemDocument(error.code, error.message) }
@@ -110,7 +109,6 @@ export function refused(error: unknown): Result {
 // Passed to each parse: zod's global `config` is shared with the application.
 const MESSAGES = { error: en().localeError }
 
-/** Parses with a schema. @throws Refusal E_VALIDATION, naming the field */
 export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
   const overlong = wire.findOverlong(input)
   if (overlong) throw new Refusal('E_VALIDATION', overlong)
