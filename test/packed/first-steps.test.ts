@@ -69,7 +69,13 @@ describe('the first steps', () => {
         commands.slice(0, 2).join('\n'),
       ) ?? []
     const own = join(dir.path, 'packed')
-    expect(await shell(`${pack} '${own}'`, ROOT)).toContain(`\n${install}\n`)
+    const printed = await shell(`${pack} '${own}'`, ROOT)
+    expect(printed).toContain(`\n${install}\n`)
+    const unnamed = readdirSync(join(own, 'eaas-packages')).filter((file) => !printed.includes(`/${file}`))
+    // One adapter stands for all.
+    expect(unnamed.map((file) => file.replace(/^eaas-(.*)-\d.*$/, '@eaas/$1'))).toEqual(
+      ADAPTERS.filter((name) => name !== '@eaas/drizzle'),
+    )
     await shell(install, own)
     writeFileSync(join(own, 'first.mjs'), program)
     expect(await shell('node first.mjs', own)).toBe('true\ncalled twice\n')
