@@ -14,6 +14,7 @@ const USES = [
   ['run a server', ['server', 'audit', 'console']],
   ['encrypt tables that exist', ['cli', 'sdk']],
   ['verify an audit log', ['audit']],
+  ['test whether a server keeps the contract', ['conformance', 'audit', 'sdk']],
 ]
 
 const [given, ...rest] = process.argv.slice(2)

@@ -79,19 +79,34 @@ async function writeOpenApi(): Promise<void> {
 // A new embedded database with this version's tables, which a first start unpacks: without PostgreSQL's templates, two thirds of its
 // files, from which nothing is made, and with a log in files of 1 MB instead of 16.
 async function writeClusterImage(): Promise<void> {
+  const { makeTables } = await load<typeof import('./src/core/store/migrations.js')>('src/core/store/migrations.ts')
   const dataDir = await mkdtemp(join(tmpdir(), 'eaas-cluster-'))
+  const restore = stopClockAndChance()
   try {
     const database = await PGlite.create({ dataDir, initDbStartParams: ['--wal-segsize=1', '--set=wal_recycle=off'] })
     await database.exec('update pg_database set datistemplate = false')
     for (const name of ['template0', 'template1']) await database.exec(`drop database ${name}`)
-    const { makeTables } = await load<typeof import('./src/core/store/migrations.js')>('src/core/store/migrations.ts')
     await database.transaction(({ sql, exec }) =>
       makeTables(Object.assign(sql, { unsafe: exec }) as unknown as Transaction, MIGRATIONS),
     )
     await database.close()
     await writeFile(`dist/${IMAGE_NAME}`, packCluster(dataDir))
   } finally {
+    restore()
     await rm(dataDir, { recursive: true })
+  }
+}
+
+// PostgreSQL writes the time and random bytes into a new database. A release that is made twice has the same bytes.
+function stopClockAndChance(): () => void {
+  const crypto = require('node:crypto') as typeof import('node:crypto') // as PGlite takes it
+  const { now } = Date
+  const { randomFillSync } = crypto
+  Object.assign(Date, { now: () => Date.UTC(2026, 0) })
+  Object.assign(crypto, { randomFillSync: (bytes: Uint8Array) => bytes.fill(0) })
+  return () => {
+    Object.assign(Date, { now })
+    Object.assign(crypto, { randomFillSync })
   }
 }
 

@@ -69,7 +69,13 @@ describe('the first steps', () => {
         commands.slice(0, 2).join('\n'),
       ) ?? []
     const own = join(dir.path, 'packed')
-    expect(await shell(`${pack} '${own}'`, ROOT)).toContain(`\n${install}\n`)
+    const printed = await shell(`${pack} '${own}'`, ROOT)
+    expect(printed).toContain(`\n${install}\n`)
+    const unnamed = readdirSync(join(own, 'eaas-packages')).filter((file) => !printed.includes(`/${file}`))
+    // One adapter stands for all.
+    expect(unnamed.map((file) => file.replace(/^eaas-(.*)-\d.*$/, '@eaas/$1'))).toEqual(
+      ADAPTERS.filter((name) => name !== '@eaas/drizzle'),
+    )
     await shell(install, own)
     writeFileSync(join(own, 'first.mjs'), program)
     expect(await shell('node first.mjs', own)).toBe('true\ncalled twice\n')
@@ -146,15 +152,20 @@ describe.runIf(IS_SLOW_RUN)('with a server for development', () => {
     expect(page).toContain(`\`npx ${DEV}\``)
     const { commands } = stepsOf('packages/cli/README.md')
     expect(await inFolder(`set -e\n${commands.join('\n')}`)).toMatch(/\bkey_version +1\n[\s\S]*\ncalled twice\n$/)
-    await followProgram('packages/cli/README.md', page)
+    const [, installed = ''] = /`npm install ([^`]+)`/.exec(page) ?? []
+    await followProgram('packages/cli/README.md', installed.split(/\s+/))
   })
 
   it.each(ADAPTERS.map((name) => [`packages/${name.replace('@eaas/', '')}/README.md`, name]))(
     'of %s: install what it names, and run its program',
     async (path, name) => {
-      const page = readPage(path)
-      expect(installedBy(page)).toContain(name)
-      await followProgram(path, page)
+      // What `npm run pack` prints installs the adapter and the SDK.
+      const [, others = ''] =
+        /then the printed command for ORMs,.*? install ((?:`\S+`(?: and )?)+)\./.exec(
+          readPage(path).replaceAll('\n', ' '),
+        ) ?? []
+      expect(others).not.toBe('')
+      await followProgram(path, [name, '@eaas/sdk', ...others.replaceAll('`', '').split(' and ')])
     },
   )
 
@@ -212,12 +223,12 @@ describe.runIf(IS_SLOW_RUN)('with a server for development', () => {
   })
 
   /** Installs what a page says and what its program imports, and runs the program. */
-  async function followProgram(path: string, page: string): Promise<void> {
+  async function followProgram(path: string, installed: readonly string[]): Promise<void> {
     const own = emptyFolder(path.replaceAll('/', '-'))
     const program = await transpile(stepsOf(path).program)
     const imported = [...program.matchAll(/ from "([^".]+)"/g)].map(([, name = '']) => packageOf(name))
     const others = imported.filter((name) => !isBuiltin(name) && !name.startsWith('@eaas/'))
-    const wanted = new Set([...installedBy(page), ...others])
+    const wanted = new Set([...installed, ...others])
     await shell(`npm init -y && npm pkg set type=module && npm install ${[...wanted].join(' ')}`, own)
     if (program.includes('./generated/prisma/')) await addPrisma(own)
     writeFileSync(join(own, 'program.mjs'), program)
@@ -227,12 +238,6 @@ describe.runIf(IS_SLOW_RUN)('with a server for development', () => {
     expect(lines).toEqual(promised)
   }
 })
-
-/** What `npm install` takes in the text of a page. */
-function installedBy(page: string): string[] {
-  const [, names = ''] = /`npm install ([^`]+)`/.exec(page) ?? []
-  return names.split(/\s+/)
-}
 
 function packageOf(specifier: string): string {
   return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')

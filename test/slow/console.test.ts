@@ -1,5 +1,9 @@
 // The console with many keys and entries, by keyboard alone; and its pictures for the docs.
+import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
 import type { Locator } from 'playwright-core'
 import postgres from 'postgres'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -7,13 +11,17 @@ import type { NewTenant } from '../../packages/server/src/operators/tenants.js'
 import { inChromium, type OpenedPage } from '../browser/chromium-pages.js'
 import { growChain } from '../support/audit/long-chain.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
+import { EAAS_AUDIT } from '../support/service/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const KEYS = 10_000
 /** On PostgreSQL; the embedded database has those of the keys alone. */
 const ENTRIES = 1_000_000
 const MINUTE_MS = 60_000
-const DAY_MS = 1_440 * MINUTE_MS
+/** in minutes */
+const DAY = 1_440
+const DAY_MS = DAY * MINUTE_MS
 const BATCH = 1_000
 const START_TIMEOUT_MS = 20 * 60_000
 const STEPS = 60
@@ -193,10 +201,10 @@ async function growLog(
 inChromium('the pictures of the console', ({ open }) => {
   let service: Service
   let owner: Caller
-  let folder: URL
+  let dir: GuardedDir
 
   beforeAll(async () => {
-    folder = new URL('../../packages/server/docs/images/', import.meta.url)
+    dir = guardedDir('eaas-test-pictures')
     let shifted = 100 * DAY_MS
     const now = () => Date.now() - shifted
     service = await startService({ now, environment: { EAAS_CONSOLE: 'on', EAAS_TRUST_PROXY: '127.0.0.1' } })
@@ -205,7 +213,10 @@ inChromium('the pictures of the console', ({ open }) => {
       shifted = ago
     })
   }, START_TIMEOUT_MS)
-  afterAll(() => service?.close())
+  afterAll(async () => {
+    await service?.close()
+    await dir.remove()
+  })
 
   it.each(['keys', 'log'])('%s', async (name) => {
     const { page, close } = await open(`${service.url}/console#/${name}`, {
@@ -221,43 +232,35 @@ inChromium('the pictures of the console', ({ open }) => {
       shown.map((cell) => cell.evaluate((td) => td.scrollWidth > td.clientWidth && td.textContent)),
     )
     expect(cut.filter((text) => text !== false)).toEqual([])
-    const made = await page.screenshot({ animations: 'disabled' })
-    const file = new URL(`console-${name}.png`, folder)
-    if (process.env.EAAS_TEST_PICTURES === 'write') writeFileSync(file, made)
-    expect(sizeOf(readFileSync(file))).toEqual(sizeOf(made))
+    expectPicture(`server/docs/images/console-${name}.png`, await page.screenshot({ animations: 'disabled' }))
+    await close()
+  })
+
+  it('a report of the same log', async () => {
+    writeFileSync(join(dir.path, 'acme.ndjson'), (await owner.call('GET', '/v1/audit/export')).body)
+    writeFileSync(join(dir.path, 'operator.key'), (await owner.call('GET', '/v1/audit/checkpoint')).body.public_key)
+    const args = ['report', 'acme.ndjson', '--public-key', 'operator.key', '--html', 'acme.html']
+    await promisify(execFile)(process.execPath, [EAAS_AUDIT, ...args], { cwd: dir.path })
+    const { page, close } = await open(pathToFileURL(join(dir.path, 'acme.html')).href, {
+      viewport: { width: 1_280, height: 720 },
+      colorScheme: 'light',
+    })
+    await page.locator('#access').evaluate((heading) => heading.scrollIntoView())
+    expectPicture('audit/docs/images/report.png', await page.screenshot())
     await close()
   })
 })
 
+/** Writes a picture for a page of the docs if that is asked for; expects that it has the size of the one there. */
+function expectPicture(path: string, made: Buffer): void {
+  const file = new URL(`../../packages/${path}`, import.meta.url)
+  if (process.env.EAAS_TEST_PICTURES === 'write') writeFileSync(file, made)
+  expect(sizeOf(readFileSync(file))).toEqual(sizeOf(made))
+}
+
 /** Does what a shop does in three months, so that the pages have something to show. `goTo` sets how long ago that is. */
 async function live(service: Service, owner: Caller, goTo: (ago: number) => void): Promise<void> {
-  const ids = new Map<string, string>()
-  const changes: [daysAgo: number, key: string, method: 'POST' | 'PATCH' | 'DELETE', path: string, body?: object][] = [
-    [97, 'customers/contact', 'POST', 'create'],
-    [97, 'customers/notes', 'POST', 'create'],
-    [90, 'campaigns/spring', 'POST', 'create'],
-    [61, 'orders/addresses', 'POST', 'create'],
-    [40, 'customers/contact', 'POST', '/rotate'],
-    [40, 'customers/contact', 'PATCH', '/rotation', { interval_days: 90 }],
-    [33, 'staff/payroll', 'POST', 'create'],
-    [26, 'support/tickets', 'POST', 'create'],
-    [26, 'support/tickets', 'PATCH', '/rotation', { interval_days: 30 }],
-    [8, 'staff/payroll', 'DELETE', ''],
-    [5, 'campaigns/spring', 'DELETE', ''],
-    [2, 'campaigns/spring', 'POST', '/destroy', { confirm: 'campaigns/spring' }],
-  ]
-  for (const [daysAgo, name, method, path, body] of changes) {
-    goTo(daysAgo * DAY_MS)
-    const isNew = path === 'create'
-    const answer = await owner.call(
-      method,
-      isNew ? '/v1/keys' : `/v1/keys/${ids.get(name)}${path}`,
-      isNew ? { name } : body,
-    )
-    expect(answer.status, `${name} ${path}`).toBeLessThan(300)
-    if (isNew) ids.set(name, answer.body.id)
-  }
-
+  goTo(98 * DAY_MS)
   const callers = new Map<string, { caller: Caller; address: string }>()
   const programs: [name: string, address: string, options: object][] = [
     ['web server', '10.0.4.17', { permissions: ['wrap', 'unwrap', 'audit:on_behalf_of'] }],
@@ -267,6 +270,18 @@ async function live(service: Service, owner: Caller, goTo: (ago: number) => void
   for (const [name, address, options] of programs) {
     const { body } = await owner.call('POST', '/v1/api-keys', { name, ...options })
     callers.set(name, { caller: service.caller(body.secret), address })
+  }
+
+  const ids = new Map<string, string>()
+  const change = async (key: string, method: 'POST' | 'PATCH' | 'DELETE', path: string, body?: object) => {
+    const isNew = path === 'create'
+    const answer = await owner.call(
+      method,
+      isNew ? '/v1/keys' : `/v1/keys/${ids.get(key)}${path}`,
+      isNew ? { name: key } : body,
+    )
+    expect(answer.status, `${key} ${path}`).toBeLessThan(300)
+    if (isNew) ids.set(key, answer.body.id)
   }
   const use = async (by: string, call: string, key: string, body: object, user?: string) => {
     const { caller, address } = callers.get(by) ?? { caller: owner, address: '' }
@@ -282,7 +297,20 @@ async function live(service: Service, owner: Caller, goTo: (ago: number) => void
   }
   const unwrap = (by: string, key: string, of: string, user?: string) =>
     use(by, 'unwrap', key, wrapped.get(of) ?? {}, user)
-  const day: [minutesAgo: number, work: () => Promise<unknown>][] = [
+  const past: [minutesAgo: number, work: () => Promise<unknown>][] = [
+    [97 * DAY, () => change('customers/contact', 'POST', 'create')],
+    [97 * DAY, () => change('customers/notes', 'POST', 'create')],
+    [97 * DAY, () => wrap('web server', 'customers/contact', 'customers', '1042', 'ada')],
+    [90 * DAY, () => change('campaigns/spring', 'POST', 'create')],
+    [61 * DAY, () => change('orders/addresses', 'POST', 'create')],
+    [40 * DAY, () => change('customers/contact', 'POST', '/rotate')],
+    [40 * DAY, () => change('customers/contact', 'PATCH', '/rotation', { interval_days: 90 })],
+    [33 * DAY, () => change('staff/payroll', 'POST', 'create')],
+    [26 * DAY, () => change('support/tickets', 'POST', 'create')],
+    [26 * DAY, () => change('support/tickets', 'PATCH', '/rotation', { interval_days: 30 })],
+    [8 * DAY, () => change('staff/payroll', 'DELETE', '')],
+    [5 * DAY, () => change('campaigns/spring', 'DELETE', '')],
+    [2 * DAY, () => change('campaigns/spring', 'POST', '/destroy', { confirm: 'campaigns/spring' })],
     [425, () => wrap('import', 'orders/addresses', 'orders', '5841')],
     [425, () => wrap('import', 'orders/addresses', 'orders', '5842')],
     [190, () => wrap('web server', 'customers/contact', 'customers', '1042', 'ada')],
@@ -297,7 +325,16 @@ async function live(service: Service, owner: Caller, goTo: (ago: number) => void
     [9, () => unwrap('web server', 'orders/addresses', 'orders5841', 'ada')],
     [3, () => unwrap('web server', 'customers/notes', 'notes1042', 'grace')],
   ]
-  for (const [minutesAgo, work] of day) {
+  // On one day one of them opens far more than on the others.
+  for (let day = 60; day > 0; day -= 1) {
+    const isWeekend = day % 7 < 2
+    for (let at = 0; at < (day === 18 ? 16 : isWeekend ? 0 : 1 + (day % 4)); at += 1) {
+      const user = day === 18 || at % 2 === 0 ? 'ada' : 'grace'
+      const open = () => unwrap('web server', 'customers/contact', 'customers1042', user)
+      past.push([day * DAY - 25 * at, open])
+    }
+  }
+  for (const [minutesAgo, work] of past.toSorted(([a], [b]) => b - a)) {
     goTo(minutesAgo * MINUTE_MS)
     await work()
   }

@@ -14,9 +14,13 @@ import { PYTHON } from '../../support/vectors/python.js'
 const CLI = join(ROOT, 'packages/cli/dist/main.js')
 const PROGRAMS = { eaas: `${process.execPath} ${EAAS}`, 'eaas-cli': `${process.execPath} ${CLI}`, python3: PYTHON }
 
-/** The blocks of a page that are to be run, in order. */
+/** The blocks of a page that are to be run, in order, with the program of this checkout where npx would fetch it. */
 function commandsOf(page: string): string[] {
-  return [...readGuide(page).matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = '']) => block)
+  return [
+    ...readGuide(page)
+      .replaceAll('npx @eaas/cli', 'eaas-cli')
+      .matchAll(/^```sh\n([\s\S]*?)^```$/gm),
+  ].map(([, block = '']) => block)
 }
 
 // The pages use the embedded database, whichever one the other suites run on.

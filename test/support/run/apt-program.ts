@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path'
 
 const FOLDERS = ['/usr/bin', '/usr/sbin', '/usr/local/bin', '/usr/local/sbin', '/usr/local/go/bin']
 const INSTALL_TIMEOUT_MS = 10 * 60_000
+const INSTALL = 'apt-get update -qq && apt-get install -y -qq -o DPkg::Lock::Timeout=300 --no-install-recommends "$@"'
 
 /** Finds the path of a program; undefined if there is none. */
 export function findProgram(name: string): string | undefined {
@@ -44,8 +45,8 @@ export function installWithApt(missing: string, packages: readonly string[]): vo
     timeout: INSTALL_TIMEOUT_MS,
   }
   try {
-    execFileSync('apt-get', ['update', '-qq'], options)
-    execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], options)
+    // The workers of each back end begin with the same suite: one installs, while the others wait.
+    execFileSync('flock', ['/var/lib/apt', 'sh', '-c', INSTALL, 'sh', ...packages], options)
   } catch (error) {
     console.error(`apt-get could not install ${packages.join(' ')}: ${error instanceof Error ? error.message : error}`)
   }

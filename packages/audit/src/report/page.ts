@@ -133,7 +133,7 @@ ${[...notes, cut].map((note) => note && html`<p class="note">${note}</p>`)}
     if (kind === 'id') return this.#id(String(cell))
     if (kind === 'time') return timeOf(String(cell))
     if ((kind === 'entry' || kind === 'mark') && typeof cell === 'number') return this.#entry(cell)
-    return typeof cell === 'string' ? visible(cell) : cell
+    return typeof cell === 'string' ? foldAfter(/(?<=_)/, visible(cell)) : cell
   }
 
   #entry(id: number): Markup | number {
@@ -192,6 +192,10 @@ function classOf(kind: Column['kind']): string {
 
 /** A time as in the log; the line may break after the date. */
 function timeOf(time: string): Markup {
-  const at = time.indexOf('T') + 1
-  return html`<time>${time.slice(0, at)}<wbr>${time.slice(at)}</time>`
+  return html`<time>${foldAfter(/(?<=T)/, time)}</time>`
+}
+
+/** A text that may go on in a new line at the places, as in `pending_destruction`. */
+function foldAfter(places: RegExp, text: string): Markup {
+  return html`${text.split(places).map((part, at) => html`${at > 0 && html`<wbr>`}${part}`)}`
 }

@@ -42,9 +42,10 @@ th, td { padding: .3rem .6rem; text-align: left; vertical-align: top; border-bot
 th:first-child, td:first-child { padding-left: 0; }
 thead th { font-weight: 600; font-size: 12.5px; color: var(--soft); vertical-align: bottom; }
 td { max-width: 26rem; overflow-wrap: break-word; }
-.number { text-align: right; white-space: nowrap; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
 .time { min-width: 6.6rem; }
-.text { min-width: 6rem; max-width: 26rem; overflow-wrap: anywhere; }
+.text { min-width: 7.5rem; max-width: 26rem; overflow-wrap: anywhere; }
 .user { min-width: 10rem; }
 .mark { text-align: center; }
 thead .mark { height: 9.5rem; padding: 0 .2rem .3rem; font-weight: 400; }
