@@ -11,7 +11,9 @@ import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findHead } from '../../packages/server/src/core/store/audit.js'
+import { acceptLostTenant } from '../../packages/server/src/guard/operations/accept.js'
 import { createComparisons, listUnexplained } from '../../packages/server/src/installation-comparisons.js'
+import { examineMoves } from '../../packages/server/src/operate/cli/examine-logs.js'
 import { deleteStray, getStray } from '../../packages/server/src/operate/operations/delete-moved.js'
 import { deleteTenant, planDeletion } from '../../packages/server/src/operate/operations/delete-tenant.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
@@ -263,6 +265,14 @@ describe('what an interrupted move copied', TIMEOUT, () => {
     const { sql } = there.services
     for (const table of ['tenants', 'heads']) await sql`delete from ${sql(table)} where tenant_id = ${tenant_id}`
     await expect(getStray(there.services, tenant_id)).rejects.toThrow(/somebody removed its row; nothing was deleted/)
+    expect(await examineMoves(sql)).toEqual({ detail: 'none is unfinished' }) // `audit chains` names it
+    for (const _ of ['raises the alarm', 'writes it']) await round(there)
+    await acceptLostTenant(there.services, tenant_id, 'its row was removed')
+    await expect(getStray(there.services, tenant_id)).rejects.toThrow(/has it as lost, so no move left this/)
+    expect(await examineMoves(sql)).toMatchObject({
+      ok: false,
+      detail: expect.stringMatching(/^no move left \d+ entries/),
+    })
   })
 
   itWithTwoProcesses('is waited for by its deletion while it arrives', async () => {

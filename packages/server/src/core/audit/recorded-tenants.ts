@@ -23,6 +23,8 @@ export interface RecordedTenants {
   present: ReadonlyMap<string, number>
   /** with the entry by which an operator accepted that */
   gone: ReadonlyMap<string, number>
+  /** of those, the tenants that had not moved away: what is left of their logs is no remnant of a move */
+  lost: ReadonlySet<string>
   /** what this log names last of the tenant's own log; after an accepted rollback, the entries before may be lost */
   ends: ReadonlyMap<string, NamedEntry>
   /** the status that the last such entry gave the tenant, if one did since its creation or an accepted rollback */
@@ -79,6 +81,7 @@ export function recordedTenants(entries: readonly ToldEntry[]): RecordedTenants 
 function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) => void } {
   const present = new Map<string, number>()
   const gone = new Map<string, number>()
+  const lost = new Set<string>()
   const ends = new Map<string, NamedEntry>()
   const statuses = new Map<string, string>()
   const read = ({ id, action, ...entry }: ToldEntry) => {
@@ -95,12 +98,14 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
       present.delete(tenant_id)
       ends.delete(tenant_id)
       gone.set(tenant_id, id)
+      if (told.status_before !== 'moved') lost.add(tenant_id)
     } else if (PRESENT_ACTIONS.includes(action)) {
       present.set(tenant_id, id)
       gone.delete(tenant_id)
+      lost.delete(tenant_id)
     }
   }
-  return { tenants: { present, gone, ends, statuses }, read }
+  return { tenants: { present, gone, lost, ends, statuses }, read }
 }
 
 function readNamed({ entry_id: id, entry_hash }: Partial<Record<string, unknown>>): NamedEntry | undefined {

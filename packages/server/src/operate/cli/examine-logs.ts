@@ -63,26 +63,33 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
   return wrong(`${someOf(named)}. ${describeRefused(alarms.map(({ tenant_id }) => tenant_id))}`)
 }
 
-/** Tenants that a move left closed, and what an interrupted move copied here of a tenant that has not arrived. */
+/**
+ * Tenants that a move left closed, and what an interrupted move copied here of a tenant that has not arrived. Other logs
+ * without a tenant are those of lost ones.
+ */
 export async function examineMoves(sql: Sql): Promise<Result> {
   const latest = new Date(Date.now() - CLOSED_MS).toISOString()
-  const closed: string[] = []
+  const faults: string[] = []
   for (const { tenant_id, name, status, entry_id: through_id } of await listTenants(sql)) {
     if (status !== 'moving') continue
     const [entry] = await readChain(sql, { tenant_id, after_id: through_id - 1, through_id, limit: 1 })
     if (entry && entry.created_at > latest) continue
     const todo = describeMove(tenant_id, '--to URL-FILE')
     const since = entry ? ` since ${entry.created_at}` : ''
-    closed.push(`tenant ${name} is closed for a move${since}, and its calls get 503. ${todo}`)
+    faults.push(`tenant ${name} is closed for a move${since}, and its calls get 503. ${todo}`)
   }
   const strays: string[] = []
   for (const { tenant_id, entries } of await listStrays(sql)) {
-    if ((await readRecordedTenants(sql, tenant_id)).present.has(tenant_id)) continue // its row is missing: `audit chains`
+    const { present, lost } = await readRecordedTenants(sql, tenant_id)
+    if (present.has(tenant_id)) continue // its row is missing: `audit chains`
     const left = `${counted(entries, 'entry', 'entries')} of tenant ${tenant_id}, which is not here`
-    strays.push(`a move that runs or was interrupted left ${left}. To delete them: eaas tenant delete ${tenant_id}`)
+    if (lost.has(tenant_id))
+      faults.push(`no move left ${left}: an operator accepted that its rows were lost. ${RECOVERY_PAGE}`)
+    else
+      strays.push(`a move that runs or was interrupted left ${left}. To delete them: eaas tenant delete ${tenant_id}`)
   }
-  if (closed.length + strays.length === 0) return { detail: 'none is unfinished' }
-  return (closed.length > 0 ? wrong : warn)(someOf([...closed, ...strays]))
+  if (faults.length + strays.length === 0) return { detail: 'none is unfinished' }
+  return (faults.length > 0 ? wrong : warn)(someOf([...faults, ...strays]))
 }
 
 /** For a database that no root key opens: a new one needs an unused checkpoint file, as a start demands. */

@@ -71,13 +71,15 @@ export async function deleteMoved(services: Services, tenant_id: string, { reaso
  */
 export async function getStray(services: Services, tenant_id: string): Promise<Stray | undefined> {
   const { sql, states } = services
-  if (await findTenant(sql, tenant_id)) return undefined
   const stray = await findStray(sql, tenant_id)
-  if (!stray) return undefined
-  const own = await states.find(INSTALLATION_ID)
+  const own = stray && (await states.find(INSTALLATION_ID))
   const log = own && (await readValidLog(services, own))
-  if (log?.valid && !log.valid.recorded.present.has(tenant_id)) return stray
-  const why = log?.valid ? 'has it, so somebody removed its row' : 'does not verify, so it may be of this installation'
+  if (!stray || (await findTenant(sql, tenant_id))) return undefined // after the log, which may tell of its arrival
+  const { present, lost } = log?.valid?.recorded ?? {}
+  const isLost = lost?.has(tenant_id)
+  if (present && !present.has(tenant_id) && !isLost) return stray
+  const ofThis = isLost ? 'has it as lost, so no move left this' : 'has it, so somebody removed its row'
+  const why = present ? ofThis : 'does not verify, so it may be of this installation'
   throw new Refusal(
     'E_STATE',
     `tenant ${tenant_id}: the installation's log ${why}; nothing was deleted. See eaas doctor`,
