@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -430,6 +431,29 @@ describe.skipIf(backend() === 'embedded')('eaas', { timeout: 120_000 }, () => {
     expect([code, await listKeys(here)]).toEqual([0, 421])
     const { stderr } = await eaas(['tenant', 'delete', 'acme', '--confirm', 'acme'], { database })
     expect(stderr).toContain('run this command as the owner of the tables')
+  })
+
+  it('tenant move reaches the other database through a tunnel, and says once it has arrived that its address stays', async () => {
+    const url = new URL(urlOf(there))
+    const tunnel = createServer((socket) => {
+      const onwards = connect(Number(url.port), url.hostname)
+      for (const end of [socket, onwards]) end.on('error', () => undefined)
+      socket.pipe(onwards).pipe(socket)
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void tunnel.close())
+    await once(tunnel, 'listening')
+    const tunnelled = new URL(url)
+    tunnelled.host = `127.0.0.1:${(tunnel.address() as AddressInfo).port}`
+    const { file } = files()
+    const name = file('tunnelled', tunnelled.href)
+    const args = ['tenant', 'move', 'acme', ...files({ database_url_file: name }).to.with(1, name)]
+    const first = await eaas([...args, '--address', ADDRESS])
+    expect([first.code, first.stderr]).toEqual([0, expect.not.stringContaining('--address')])
+    const again = await eaas([...args, '--address', 'https://third.example.org'])
+    expect([again.code, again.stderr]).toEqual([
+      0,
+      `eaas: --address changes nothing: the tenant arrived before, with ${ADDRESS}\n`,
+    ])
   })
 
   it('tenant move names its option where that leads to no database', async () => {
