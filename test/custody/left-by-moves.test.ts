@@ -13,6 +13,7 @@ import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findHead } from '../../packages/server/src/core/store/audit.js'
 import { acceptLostTenant } from '../../packages/server/src/guard/operations/accept.js'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { createComparisons, listUnexplained } from '../../packages/server/src/installation-comparisons.js'
 import { examineMoves } from '../../packages/server/src/operate/cli/examine-logs.js'
 import { deleteStray, getStray } from '../../packages/server/src/operate/operations/delete-moved.js'
@@ -209,6 +210,16 @@ describe('a tenant that is served elsewhere', TIMEOUT, () => {
     expect(await tablesOf(here)).toEqual([])
     await move(there, here)
     expect([await listKeys(here), await listKeys(there)]).toEqual([200, 421])
+  })
+
+  itWithTwoProcesses('is refused without an alarm by a server that has not noticed its deletion', async () => {
+    await move()
+    expect(await listKeys(here)).toBe(421)
+    await remove(await commandOn(here))
+    expect(await listKeys(here)).toBe(401)
+    const watch = watchesOf(here.services.committer).get(tenant_id)
+    await watch.raise(here.services.sql, 'what was read before the deletion')
+    expect([here.alarms, watch.alarm]).toEqual([[], undefined])
   })
 
   it('is named where it is served, also to calls that would change it here', async () => {
