@@ -107,6 +107,16 @@ describe('the row of an undone move that is put back', { timeout: 60_000 }, () =
     expect(await sql`select status from tenants where tenant_id = ${tenant_id}`).toEqual([{ status: 'moving' }])
   })
 
+  it('keeps nobody from the tenant once it is repaired', async () => {
+    const putBack = await undoneRow()
+    const putForward = await keepRow()
+    await putBack()
+    here.services.states.forget(tenant_id)
+    expect((await wrap()).status).not.toBe(200)
+    await putForward()
+    expect((await wrap()).status).toBe(200)
+  })
+
   it('does not spare the tenant a new audit key', async () => {
     const putBack = await undoneRow()
     const putForward = await keepRow()

@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -11,7 +12,10 @@ import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findHead } from '../../packages/server/src/core/store/audit.js'
+import { acceptLostTenant } from '../../packages/server/src/guard/operations/accept.js'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { createComparisons, listUnexplained } from '../../packages/server/src/installation-comparisons.js'
+import { examineMoves } from '../../packages/server/src/operate/cli/examine-logs.js'
 import { deleteStray, getStray } from '../../packages/server/src/operate/operations/delete-moved.js'
 import { deleteTenant, planDeletion } from '../../packages/server/src/operate/operations/delete-tenant.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
@@ -19,7 +23,7 @@ import { createErasure } from '../../packages/server/src/operate/store/erasure.j
 import { closeForMove, suspendTenant } from '../../packages/server/src/operators/tenants.js'
 import { anchor, compare, entries, invalid } from '../audit/installation/installation-scene.js'
 import { copyTables, restoreTables, type Scene } from '../support/audit/audit-scene.js'
-import { rotateAged } from '../support/custody/rotation.js'
+import { providerOf, rotateAged } from '../support/custody/rotation.js'
 import { asRole, backend } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
 import { runCommand } from '../support/service/command-host.js'
@@ -85,6 +89,22 @@ async function breakAt({ services: { sql } }: Service, event: string): Promise<(
   await sql.unsafe(`create function cut() returns trigger language plpgsql as $$ begin raise exception 'cut'; end $$;
     create trigger cut before ${event} for each statement execute function cut()`)
   return async () => void (await sql.unsafe('drop function cut cascade'))
+}
+/** Runs the work while statements of such an event wait in the database; resolves once they need not any more. */
+async function whileHeld<T>({ services: { sql } }: Service, event: string, work: () => Promise<T>): Promise<T> {
+  await sql.unsafe(`create function wait() returns trigger language plpgsql as $$ begin
+    perform pg_catalog.pg_advisory_xact_lock_shared(1); return null; end $$;
+    create trigger wait before ${event} for each statement execute function wait()`)
+  return sql.begin(async (lock) => {
+    await lock`select pg_catalog.pg_advisory_xact_lock(1)`
+    return work()
+  }) as Promise<T>
+}
+/** Resolves once so many statements wait for a lock. */
+const blocked = ({ services: { sql } }: Service, statements: number) => {
+  const waiting = () => sql`
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  return expect.poll(async () => (await waiting()).length, { timeout: 10_000 }).toBe(statements)
 }
 /** Copies the log, and is broken off there. */
 async function interrupt(): Promise<void> {
@@ -172,6 +192,36 @@ describe('a tenant that is served elsewhere', TIMEOUT, () => {
     expect(await tablesOf(here)).toEqual([])
   })
 
+  itWithTwoProcesses('is deleted while it comes back, and comes back when the move is repeated', async () => {
+    await move()
+    await rotateAged(here)
+    const mend = await breakAt(here, 'insert on audit_log')
+    await expect(move(there, here)).rejects.toThrow(/cut/) // its peppers are there, and nothing else
+    await mend()
+    const command = await commandOn(here)
+    const ended = await whileHeld(here, 'delete on tenant_peppers', async () => {
+      const deleting = remove(command)
+      await blocked(here, 1)
+      const returning = expect(move(there, here)).rejects.toThrow(/the move was undone meanwhile/)
+      await blocked(here, 2)
+      return [deleting, returning]
+    })
+    await Promise.all(ended)
+    expect(await tablesOf(here)).toEqual([])
+    await move(there, here)
+    expect([await listKeys(here), await listKeys(there)]).toEqual([200, 421])
+  })
+
+  itWithTwoProcesses('is refused without an alarm by a server that has not noticed its deletion', async () => {
+    await move()
+    expect(await listKeys(here)).toBe(421)
+    await remove(await commandOn(here))
+    expect(await listKeys(here)).toBe(401)
+    const watch = watchesOf(here.services.committer).get(tenant_id)
+    await watch.raise(here.services.sql, 'what was read before the deletion')
+    expect([here.alarms, watch.alarm]).toEqual([[], undefined])
+  })
+
   it('is named where it is served, also to calls that would change it here', async () => {
     await move()
     await expect(performAsSystem(here.services, tenant_id, suspendTenant({}))).rejects.toThrow(
@@ -227,34 +277,65 @@ describe('what an interrupted move copied', TIMEOUT, () => {
     const { sql } = there.services
     for (const table of ['tenants', 'heads']) await sql`delete from ${sql(table)} where tenant_id = ${tenant_id}`
     await expect(getStray(there.services, tenant_id)).rejects.toThrow(/somebody removed its row; nothing was deleted/)
+    expect(await examineMoves(sql)).toEqual({ detail: 'none is unfinished' }) // `audit chains` names it
+    for (const _ of ['raises the alarm', 'writes it']) await round(there)
+    await acceptLostTenant(there.services, tenant_id, 'its row was removed')
+    await expect(getStray(there.services, tenant_id)).rejects.toThrow(/has it as lost, so no move left this/)
+    expect(await examineMoves(sql)).toMatchObject({
+      ok: false,
+      detail: expect.stringMatching(/^no move left \d+ entries/),
+    })
   })
 
   itWithTwoProcesses('is waited for by its deletion while it arrives', async () => {
     await interrupt()
-    const { sql } = there.services
     const stray = await getStray(there.services, tenant_id)
     if (!stray) throw new Error('nothing was copied')
-    await sql.unsafe(`create function wait() returns trigger language plpgsql as $$ begin
-      perform pg_catalog.pg_advisory_xact_lock_shared(1); return new; end $$;
-      create trigger wait before insert on tenants for each row execute function wait()`)
-    const waiting = () => sql<{ n: number }[]>`
-      select pg_catalog.count(*)::integer as n from pg_locks join pg_database as d on d.oid = database
-      where datname = current_database() and not granted`
-    const blocked = (n: number) => expect.poll(async () => (await waiting())[0]?.n, { timeout: 10_000 }).toBe(n)
     const command = await commandOn(there, { environment })
-    const { moving, deleting } = await sql.begin(async (lock) => {
-      await lock`select pg_catalog.pg_advisory_xact_lock(1)`
+    const ended = await whileHeld(there, 'insert on tenants', async () => {
       const moving = move()
-      await blocked(1)
+      await blocked(there, 1)
       const deleting = expect(deleteStray(command.services, stray, { confirm: tenant_id })).rejects.toThrow(
         /is in this installation/,
       )
-      await blocked(2)
-      return { moving, deleting }
+      await blocked(there, 2)
+      return [moving, deleting]
     })
-    await Promise.all([moving, deleting])
+    await Promise.all(ended)
     expect(await listKeys(there)).toBe(200)
     expect(await performAsSystem(there.services, tenant_id, verifyAudit({}))).toMatchObject({ valid: true })
+  })
+
+  itWithTwoProcesses('does not arrive while it is deleted, though a repeated move has counted on it', async () => {
+    await interrupt()
+    await there.services.sql`delete from tenant_peppers`
+    const command = await commandOn(there, { environment })
+    const ended = await whileHeld(there, 'insert on audit_log', async () => {
+      const deleting = deleteStray(command.services, { tenant_id }, { confirm: tenant_id })
+      await blocked(there, 1)
+      const moving = expect(move()).rejects.toThrow(/does not have every entry of the log/)
+      await blocked(there, 2)
+      return [deleting, moving]
+    })
+    await Promise.all(ended)
+    expect(await there.services.sql`select from tenants where tenant_id = ${tenant_id}`).toEqual([])
+    await undoMove(pair())
+    expect(await listKeys(here)).toBe(200)
+  })
+
+  itWithTwoProcesses('is deleted beside a rotation of the store key, which does not wait for that', async () => {
+    await interrupt()
+    await there.services.sql`delete from tenant_peppers`
+    const command = await commandOn(there, { environment })
+    const { deleting } = await whileHeld(there, 'delete on audit_log', async () => {
+      const deleting = deleteStray(command.services, { tenant_id }, { confirm: tenant_id })
+      await blocked(there, 1)
+      await rotateAged(there, { provider: providerOf(OTHER_ROOT_KEY), keepsSecrets: true })
+      await command.refreshStoreKeys()
+      return { deleting }
+    })
+    expect(await deleting).toMatchObject({ tenant_id })
+    expect(await tablesOf(there)).toEqual([])
   })
 })
 
@@ -361,6 +442,29 @@ describe.skipIf(backend() === 'embedded')('eaas', { timeout: 120_000 }, () => {
     expect([code, await listKeys(here)]).toEqual([0, 421])
     const { stderr } = await eaas(['tenant', 'delete', 'acme', '--confirm', 'acme'], { database })
     expect(stderr).toContain('run this command as the owner of the tables')
+  })
+
+  it('tenant move reaches the other database through a tunnel, and says once it has arrived that its address stays', async () => {
+    const url = new URL(urlOf(there))
+    const tunnel = createServer((socket) => {
+      const onwards = connect(Number(url.port), url.hostname)
+      for (const end of [socket, onwards]) end.on('error', () => undefined)
+      socket.pipe(onwards).pipe(socket)
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void tunnel.close())
+    await once(tunnel, 'listening')
+    const tunnelled = new URL(url)
+    tunnelled.host = `127.0.0.1:${(tunnel.address() as AddressInfo).port}`
+    const { file } = files()
+    const name = file('tunnelled', tunnelled.href)
+    const args = ['tenant', 'move', 'acme', ...files({ database_url_file: name }).to.with(1, name)]
+    const first = await eaas([...args, '--address', ADDRESS])
+    expect([first.code, first.stderr]).toEqual([0, expect.not.stringContaining('--address')])
+    const again = await eaas([...args, '--address', 'https://third.example.org'])
+    expect([again.code, again.stderr]).toEqual([
+      0,
+      `eaas: --address changes nothing: the tenant arrived before, with ${ADDRESS}\n`,
+    ])
   })
 
   it('tenant move names its option where that leads to no database', async () => {

@@ -78,10 +78,6 @@ export function createComparisons(
   const findAuditKey = async (tenant_id: string) => {
     const auditKey = (await states.find(tenant_id))?.auditKey
     if (!auditKey) return undefined
-    // Deleted after a move, as the installation's log records: this raises no alarm.
-    const witness = watchesOf(committer).get(tenant_id).held.proven
-    if ((await isGone(tenant_id)) && (await isLossAccepted(sql, { installationKey, tenant_id, witness })))
-      return undefined
     await followAuditKey(sql, auditKey)
     return auditKey
   }

@@ -3,6 +3,7 @@ import { SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { expireApiKey } from './core/api/api-keys.js'
 import { type Clock, createClock } from './core/audit/append/clock.js'
 import { type Commit, createCommitter } from './core/audit/append/committer.js'
+import type { Witness } from './core/audit/formats/chain.js'
 import type { ThreadDatabase, Verifier } from './core/audit/verify/verify.js'
 import { verifyLog } from './core/audit/verify/verify.js'
 import type { Config } from './core/config.js'
@@ -17,12 +18,14 @@ import type { Services } from './core/runner/operation.js'
 import { createSharedVerifications } from './core/runner/shared-verification.js'
 import { createTenantStates } from './core/runner/tenant-state.js'
 import { createCallHoldings, createPatientGate, createSearchPlaces, createWorkGate } from './core/runner/work-gate.js'
-import type { Sql } from './core/store/db.js'
+import type { Queryable, Sql } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
 import { NoDatabaseError, openStore, type Store } from './core/store/open-store.js'
 import { assertWhole } from './core/store/tampered-row.js'
+import { findMissingTenants } from './core/store/tenants.js'
 import { untilReached, type Wait } from './core/store/unreachable.js'
 import { findDatabaseTime } from './core/store/writability.js'
+import { isLossAccepted } from './guard/named-entries.js'
 import { findCovering, proveKeys } from './guard/operations/covering-anchor.js'
 import { describeElsewhere, findSchemas } from './guard/store/schema.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
@@ -174,18 +177,26 @@ interface Opened {
 }
 
 function createServices(
-  { store, sql, clock, secrets: { storeKeys }, verifier, blindHasher }: Opened,
+  { store, sql, clock, secrets: { storeKeys, installationKey }, verifier, blindHasher }: Opened,
   { config, onAlarm, observeCommit, observeUnrecorded, databaseNow }: OpenOptions,
 ): Omit<Services, keyof InstallationSecrets | 'actor'> {
   const verifyHere: Verifier['verify'] = (options) => verifyLog(sql, options)
+  const states = createTenantStates({ sql: store.sql, storeKeys })
+  const alarm = (tenant_id: string, reason: string) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason })
+  const isGone = async (on: Queryable, tenant_id: string, witness: Witness | undefined) => {
+    const [missing] = await findMissingTenants(on, [tenant_id])
+    if (missing === undefined || !(await isLossAccepted(on, { installationKey, tenant_id, witness }))) return false
+    states.forget(tenant_id)
+    return true
+  }
   return {
     sql,
-    states: createTenantStates({ sql: store.sql, storeKeys }),
+    states,
     committer: createCommitter({
       sql: store.sql,
       clock,
       tenantsPerStatement: store.isSpread ? 'one' : config.tenantsPerAppend,
-      guard: new HeadWatches((tenant_id, reason) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason })),
+      guard: new HeadWatches(alarm, undefined, isGone),
       observe: observeCommit,
     }),
     apiKeyUses: createApiKeyUses(sql, clock.now),

@@ -1,4 +1,8 @@
-// The installation's own log (anchor.md), under an id that no tenant has. Transactions lock its head last.
+// The installation's own log (anchor.md), under an id that no tenant has.
+//
+// Transactions lock in this order, so that none waits for another that waits for it: the head of a tenant's log, the
+// tenant's peppers, its other rows, and last the head of this log. Only what another transaction cannot have locked
+// comes later, such as the rows of a tenant that is created, or a store key that seals nothing.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Clock } from '../core/audit/append/clock.js'
 import { appendToLocked } from '../core/audit/append/send-appends.js'

@@ -26,6 +26,11 @@ export class ChainAlarmError extends AuditWriteError {
   override readonly name = 'ChainAlarmError'
 }
 
+/** An operator deleted the tenant, or accepted that it is gone, while its log was read. Nothing was written. */
+export class TenantGoneError extends AuditWriteError {
+  override readonly name = 'TenantGoneError'
+}
+
 /** The chains could not be compared for too long. Nothing was written. */
 export class ComparisonOverdueError extends AuditWriteError {
   override readonly name = 'ComparisonOverdueError'

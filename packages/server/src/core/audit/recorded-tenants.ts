@@ -23,6 +23,8 @@ export interface RecordedTenants {
   present: ReadonlyMap<string, number>
   /** gone tenants, with the entry by which an operator accepted that */
   gone: ReadonlyMap<string, number>
+  /** those gone tenants that had not moved away: no move left the remains of their logs */
+  lost: ReadonlySet<string>
   /** the last entry of the tenant's own log that this log names; after an accepted rollback, earlier ones may be lost */
   ends: ReadonlyMap<string, NamedEntry>
   /** the status that the last such entry gave the tenant, if any did since its creation or an accepted rollback */
@@ -78,6 +80,7 @@ export function recordedTenants(entries: readonly ToldEntry[]): RecordedTenants 
 function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) => void } {
   const present = new Map<string, number>()
   const gone = new Map<string, number>()
+  const lost = new Set<string>()
   const ends = new Map<string, NamedEntry>()
   const statuses = new Map<string, string>()
   const read = ({ id, action, ...entry }: ToldEntry) => {
@@ -94,12 +97,14 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
       present.delete(tenant_id)
       ends.delete(tenant_id)
       gone.set(tenant_id, id)
+      if (told.status_before !== 'moved') lost.add(tenant_id)
     } else if (PRESENT_ACTIONS.includes(action)) {
       present.set(tenant_id, id)
       gone.delete(tenant_id)
+      lost.delete(tenant_id)
     }
   }
-  return { tenants: { present, gone, ends, statuses }, read }
+  return { tenants: { present, gone, lost, ends, statuses }, read }
 }
 
 function readNamed({ entry_id: id, entry_hash }: Partial<Record<string, unknown>>): NamedEntry | undefined {

@@ -1,5 +1,5 @@
 import type { Decided, DecideOn, EntryPosition, HeadLock } from '../audit/append/tenant-log.js'
-import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
+import { AuditWriteError, ChainAlarmError, TenantGoneError, untilFollowed } from '../audit/append-errors.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { UNLIMITED, withinBudget, zeroSecrets } from './budgets.js'
@@ -166,6 +166,7 @@ class Call<Answer> {
   // If the chain itself is wrong, the current state is unknown, but verification must still report the fault. A caller
   // without a valid API key must not learn that the tenant or the alarm exists.
   #allowAlarm(error: unknown): true {
+    if (error instanceof TenantGoneError) throw unauthorized('unknown')
     if (!(error instanceof ChainAlarmError)) throw error
     if (this.#notAdmitted) throw this.#notAdmitted
     if (this.#decision?.freshness === 'as_found') return true

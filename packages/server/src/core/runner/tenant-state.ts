@@ -112,7 +112,7 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
     }
     load.then((cached) => {
       slot.cached = cached
-      if (!cached) drop()
+      if (!cached || cached.state.fault) drop() // a row that is repaired has no entry by which it would be loaded again
     }, drop)
     const [oldest] = slots.keys()
     if (slots.size > CACHED_TENANTS && oldest !== undefined) slots.delete(oldest)
@@ -142,6 +142,7 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
     else rows.forget(written)
     const parts = found && tenantParts(found, keys ?? state)
     advance(cached, { ...state, ...keys, ...parts, moved_to, policy_version: head.policy_version }, head)
+    if (parts?.fault) forget(cached)
   }
 
   async function renew(state: TenantState): Promise<void> {

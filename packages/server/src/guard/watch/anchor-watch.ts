@@ -1,6 +1,6 @@
 // Compares every log with the newest anchor and the rest of the installation's log (anchor.md 4).
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { ChainAlarmError } from '../../core/audit/append-errors.js'
+import { ChainAlarmError, TenantGoneError } from '../../core/audit/append-errors.js'
 import { type AuditKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
 import { type NamedEntry, readRecordedTenants } from '../../core/audit/recorded-tenants.js'
 import { verifyLog } from '../../core/audit/verify/verify.js'
@@ -170,7 +170,7 @@ async function examineTenant(
   try {
     await look(await findAuditKey(watch.tenant_id))
   } catch (error) {
-    if (error instanceof ChainAlarmError) return [] // the watch has raised the alarm
+    if (error instanceof ChainAlarmError || error instanceof TenantGoneError) return [] // the watch has raised the alarm, or the tenant is gone
     if (!(error instanceof TamperedRowError)) return [error]
     await watch.raise(sql, KEY_CHANGED)
   }

@@ -1,5 +1,5 @@
 // Compares logs with their points even without calls, and follows them to other processes' heads. Tenants take turns.
-import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
+import { ChainAlarmError, TenantGoneError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import type { AuditKey, KeptHead } from '../../core/audit/formats/chain.js'
 import { findHead } from '../../core/store/audit.js'
 import { isPartUnreachable, type Queryable, type Sql } from '../../core/store/db.js'
@@ -140,6 +140,7 @@ export function createPortions(watches: {
 /** Follows the log as far as one reading leads; the next run continues. */
 export async function compareLog(sql: Queryable, watch: HeadWatch, auditKey: AuditKey): Promise<void> {
   await watch.read(sql, auditKey, findHead, { isEntryRead: true }).catch((error: unknown) => {
+    if (error instanceof TenantGoneError) return
     if (!(error instanceof ChainAlarmError || error instanceof UnfollowedLogError)) throw error
   })
 }

@@ -1,7 +1,7 @@
 // Watches one log. If it does not continue from its points, the database was restored or tampered with. Then an alarm
 // is raised, and the tenant is no longer served, since appending would fork the chain.
 import type { ChainedEntry } from '@eaas/audit/formats'
-import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
+import { ChainAlarmError, TenantGoneError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import { followAuditKey, isHeadGenuine } from '../../core/audit/audit-key.js'
 import { type AuditKey, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
 import type { Guard } from '../../core/audit/guard.js'
@@ -32,6 +32,9 @@ export interface Alarm {
   witness: KeptHead | undefined // the head from which the chain should continue; undefined if none was witnessed
 }
 
+/** Whether an operator deleted the tenant, or accepted that it is gone, with all that was witnessed of its log. */
+type IsGone = (sql: Queryable, tenant_id: string, witness: KeptHead | undefined) => Promise<boolean>
+
 export class HeadWatch {
   readonly held: Points // the heads from which the log must continue
   #known: Head | undefined
@@ -41,6 +44,7 @@ export class HeadWatch {
   constructor(
     readonly tenant_id: string,
     private readonly onAlarm: (tenant_id: string, reason: string) => void, // called once for each alarm
+    private readonly isGone: IsGone = async () => false,
   ) {
     this.held = new Points(tenant_id)
   }
@@ -96,10 +100,12 @@ export class HeadWatch {
     return 'wholly'
   }
 
-  // With a text, the alarm states the latest known head. @throws WrongFormatError, HiddenRowsError, without an alarm
+  // With a text, the alarm states the latest known head. A tenant that was deleted while its log was read gets no alarm.
+  // @throws WrongFormatError, HiddenRowsError, without an alarm
   async raise(sql: Queryable, alarm: string | Alarm): Promise<void> {
     await assertJudgeable(sql)
-    this.learn(typeof alarm === 'string' ? { reason: alarm, witness: this.held.proven } : alarm)
+    const known = typeof alarm === 'string' ? { reason: alarm, witness: this.held.proven } : alarm
+    if (!(await this.isGone(sql, this.tenant_id, known.witness ?? this.held.proven))) this.learn(known)
   }
 
   learn(alarm: Alarm): void {
@@ -122,7 +128,7 @@ export class HeadWatch {
 
   // Reads the head with `find`, which may lock it, and checks that the log continues from its points. Without
   // `isEntryRead`, assumes that the entry of the head that this process knows is there, which saves appends a read.
-  // @throws ChainAlarmError, UnfollowedLogError
+  // @throws ChainAlarmError, UnfollowedLogError, TenantGoneError
   async read<Where extends Queryable>(
     sql: Where,
     auditKey: AuditKey,
@@ -206,6 +212,7 @@ export class HeadWatch {
 
   async #raiseAlarm(sql: Queryable, reason: string, witness = this.held.proven): Promise<never> {
     await this.raise(sql, { reason, witness })
+    if (!this.#alarm) throw new TenantGoneError(`tenant ${this.tenant_id} is gone`)
     throw new ChainAlarmError(reason)
   }
 }
@@ -216,12 +223,13 @@ export class HeadWatches implements Guard {
   constructor(
     private readonly onAlarm: (tenant_id: string, reason: string) => void,
     readonly comparisons = new Comparisons(),
+    private readonly isGone?: IsGone,
   ) {}
 
   get(tenant_id: string): HeadWatch {
     let watch = this.#watches.get(tenant_id)
     if (!watch) {
-      watch = new HeadWatch(tenant_id, this.onAlarm)
+      watch = new HeadWatch(tenant_id, this.onAlarm, this.isGone)
       this.#watches.set(tenant_id, watch)
     }
     return watch

@@ -63,26 +63,33 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
   return wrong(`${someOf(named)}. ${describeRefused(alarms.map(({ tenant_id }) => tenant_id))}`)
 }
 
-/** Reports tenants that a move left closed, and remains of interrupted moves of tenants that have not arrived here. */
+/**
+ * Reports tenants that a move left closed, remains of interrupted moves of tenants that have not arrived here, and
+ * remains of the logs of lost tenants.
+ */
 export async function examineMoves(sql: Sql): Promise<Result> {
   const latest = new Date(Date.now() - CLOSED_MS).toISOString()
-  const closed: string[] = []
+  const faults: string[] = []
   for (const { tenant_id, name, status, entry_id: through_id } of await listTenants(sql)) {
     if (status !== 'moving') continue
     const [entry] = await readChain(sql, { tenant_id, after_id: through_id - 1, through_id, limit: 1 })
     if (entry && entry.created_at > latest) continue
     const todo = describeMove(tenant_id, '--to URL-FILE')
     const since = entry ? ` since ${entry.created_at}` : ''
-    closed.push(`tenant ${name} is closed for a move${since}, and its calls get 503. ${todo}`)
+    faults.push(`tenant ${name} is closed for a move${since}, and its calls get 503. ${todo}`)
   }
   const strays: string[] = []
   for (const { tenant_id, entries } of await listStrays(sql)) {
-    if ((await readRecordedTenants(sql, tenant_id)).present.has(tenant_id)) continue // its row is missing, which `audit chains` reports
+    const { present, lost } = await readRecordedTenants(sql, tenant_id)
+    if (present.has(tenant_id)) continue // its row is missing, which `audit chains` reports
     const left = `${counted(entries, 'entry', 'entries')} of tenant ${tenant_id}, which is not here`
-    strays.push(`a move that runs or was interrupted left ${left}. To delete them: eaas tenant delete ${tenant_id}`)
+    if (lost.has(tenant_id))
+      faults.push(`no move left ${left}: an operator accepted that its rows were lost. ${RECOVERY_PAGE}`)
+    else
+      strays.push(`a move that runs or was interrupted left ${left}. To delete them: eaas tenant delete ${tenant_id}`)
   }
-  if (closed.length + strays.length === 0) return { detail: 'none is unfinished' }
-  return (closed.length > 0 ? wrong : warn)(someOf([...closed, ...strays]))
+  if (faults.length + strays.length === 0) return { detail: 'none is unfinished' }
+  return (faults.length > 0 ? wrong : warn)(someOf([...faults, ...strays]))
 }
 
 /** For a database that no root key opens: like a start, a new one requires an unused checkpoint file. */

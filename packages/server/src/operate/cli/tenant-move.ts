@@ -107,6 +107,9 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
         const closedMs = undo ? 0 : await moveTenant(move, { address, onStep: tell, onProgress: progress, onClosing })
         isClosing = false
         release()
+        const { moved_to } = (await from.states.find(found.tenant_id)) ?? {}
+        if (!undo && address !== undefined && moved_to?.address !== address)
+          tell(`--address changes nothing: the tenant arrived before, with ${moved_to?.address ?? 'no address'}`)
         return { found, closedMs }
       }
       // If an alarm there were not yet raised, the move would close the tenant here, and the tenant would not arrive.

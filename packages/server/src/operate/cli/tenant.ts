@@ -215,11 +215,10 @@ async function strayDelete(
   stray: Stray,
   { confirm, json, ...reason }: cli.Format & tenants.Reason & { confirm?: string | undefined },
 ): Promise<boolean> {
-  if (confirm !== undefined) await deleteStray(services, stray, { ...reason, confirm })
   const deleted = confirm !== undefined
-  const { tenant_id, entries } = stray
+  const { tenant_id, entries } = deleted ? await deleteStray(services, stray, { ...reason, confirm }) : stray
   const left = `${counted(entries, 'entry', 'entries')} and the peppers of tenant ${tenant_id}`
-  if (json) printJson({ ...stray, deleted })
+  if (json) printJson({ tenant_id, entries, deleted })
   else if (deleted) print(`${left} are deleted here. The tenant is not in this installation.`)
   else
     print(

@@ -4,7 +4,7 @@
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { extendLocked } from '../../core/audit/append/tenant-log.js'
 import { readValidLog } from '../../core/audit/verify/verify.js'
-import type { Services } from '../../core/runner/operation.js'
+import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { readForChange } from '../../core/runner/tenant-state.js'
@@ -20,7 +20,6 @@ import {
   deleteLeft,
   deletePeppersOf,
   findStray,
-  lockArrivals,
   mayDelete,
   type Stray,
   withoutTimeouts,
@@ -49,8 +48,8 @@ export async function deleteMoved(services: Services, tenant_id: string, { reaso
     const { status } = await readForChange(lock, services.storeKeys, head)
     if (status !== 'moved')
       throw new Refusal('E_STATE', `tenant ${tenant_id} has not arrived in another installation: nothing was deleted`)
-    await deleteLeft(lock, tenant_id)
     await deletePeppersOf(lock, tenant_id)
+    await deleteLeft(lock, tenant_id)
     await deleteEntriesAfter(lock, tenant_id, 0)
     const metadata = {
       tenant_id,
@@ -71,36 +70,41 @@ export async function deleteMoved(services: Services, tenant_id: string, { reaso
  */
 export async function getStray(services: Services, tenant_id: string): Promise<Stray | undefined> {
   const { sql, states } = services
-  if (await findTenant(sql, tenant_id)) return undefined
   const stray = await findStray(sql, tenant_id)
-  if (!stray) return undefined
-  const own = await states.find(INSTALLATION_ID)
+  const own = stray && (await states.find(INSTALLATION_ID))
   const log = own && (await readValidLog(services, own))
-  if (log?.valid && !log.valid.recorded.present.has(tenant_id)) return stray
-  const why = log?.valid ? 'has it, so somebody removed its row' : 'does not verify, so it may be of this installation'
+  if (!stray || (await findTenant(sql, tenant_id))) return undefined // after the log, which may tell of its arrival
+  const { present, lost } = log?.valid?.recorded ?? {}
+  const isLost = lost?.has(tenant_id)
+  if (present && !present.has(tenant_id) && !isLost) return stray
+  const ofThis = isLost ? 'has it as lost, so no move left this' : 'has it, so somebody removed its row'
+  const why = present ? ofThis : 'does not verify, so it may be of this installation'
   throw new Refusal(
     'E_STATE',
     `tenant ${tenant_id}: the installation's log ${why}; nothing was deleted. See eaas doctor`,
   )
 }
 
-/** Deletes these copies. @throws Refusal E_VALIDATION unless `confirm` is the tenant's id; E_STATE if the tenant arrived meanwhile */
+/** Deletes these copies, and counts them. @throws Refusal E_VALIDATION unless `confirm` is the tenant's id; E_STATE if the tenant arrived meanwhile */
 export async function deleteStray(
   services: Services,
-  { tenant_id, entries }: Stray,
+  { tenant_id }: Pick<Stray, 'tenant_id'>,
   { confirm, reason }: Reason & { confirm: string },
-): Promise<void> {
+): Promise<Stray> {
   if (confirm !== tenant_id) throw new Refusal('E_VALIDATION', "confirm: must be the tenant's id")
   await assertMayDelete(services.sql)
-  const head = await withoutDeadlines(services.sql).begin(async (lock) => {
+  const { head, entries } = await withoutDeadlines(services.sql).begin(async (lock) => {
     await withoutTimeouts(lock)
-    await lockArrivals(lock)
+    await deletePeppersOf(lock, tenant_id)
+    const entries = await deleteEntriesAfter(lock, tenant_id, 0)
+    const metadata = { tenant_id, entries, left_by: 'an interrupted move', ...(reason !== undefined && { reason }) }
+    const note: EntryNote = { action: 'installation.purge', metadata }
+    const head = await recordForInstallation(services, lock, systemCaller(services), [note])
+    // Under the lock of the installation's head, under which a tenant arrives too, after its entries are counted.
     if ((await findTenant(lock, tenant_id)) || (await findHead(lock, tenant_id)))
       throw new Refusal('E_STATE', `tenant ${tenant_id} is in this installation: nothing was deleted`)
-    await deletePeppersOf(lock, tenant_id)
-    await deleteEntriesAfter(lock, tenant_id, 0)
-    const metadata = { tenant_id, entries, left_by: 'an interrupted move', ...(reason !== undefined && { reason }) }
-    return recordForInstallation(services, lock, systemCaller(services), [{ action: 'installation.purge', metadata }])
+    return { head, entries }
   })
   services.committer.guard.committed(head)
+  return { tenant_id, entries }
 }

@@ -98,11 +98,6 @@ export function lockPeppersOf(sql: Transaction, tenant_id: string): Promise<Tena
     where tenant_id = ${tenant_id} order by number for update`
 }
 
-/** No tenant arrives until this transaction ends, since an arrival first locks its tenant's peppers. */
-export async function lockArrivals(sql: Transaction): Promise<void> {
-  await sql`lock table tenant_peppers in exclusive mode`
-}
-
 export async function deletePeppersOf(sql: Transaction, tenant_id: string): Promise<void> {
   await sql`delete from tenant_peppers where tenant_id = ${tenant_id}`
 }
@@ -124,8 +119,9 @@ export async function countEntries(
   return row?.entries ?? 0
 }
 
-export async function deleteEntriesAfter(sql: Transaction, tenant_id: string, after_id: number): Promise<void> {
-  await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${after_id}`
+/** Returns how many they were. */
+export async function deleteEntriesAfter(sql: Transaction, tenant_id: string, after_id: number): Promise<number> {
+  return (await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${after_id}`).count
 }
 
 export type Stray = { tenant_id: string; entries: number }

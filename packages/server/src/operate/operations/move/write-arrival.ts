@@ -27,7 +27,7 @@ import type { EntryNote, Services } from '../../../core/runner/operation.js'
 import { systemCaller } from '../../../core/runner/perform.js'
 import { Refusal } from '../../../core/runner/refusal.js'
 import { listApiKeys } from '../../../core/store/api-keys.js'
-import { findHead, insertHead } from '../../../core/store/audit.js'
+import { findHead, insertHead, lockHead } from '../../../core/store/audit.js'
 import type { Queryable, Transaction } from '../../../core/store/db.js'
 import { withoutDeadlines } from '../../../core/store/deadline.js'
 import { listKeys, listTenantKeyVersions } from '../../../core/store/keys.js'
@@ -89,10 +89,19 @@ async function writeAll(
 ): Promise<{ moved: ChainedEntry; own: Head; installation: Head }> {
   const { from, to, tenant_id } = move
   await withoutTimeouts(there)
+  await lockHead(there, tenant_id) // before the peppers (installation-log.ts); there is one if the tenant was there before
   await assertStaged(tenant_id, { lock, there, peppers })
   await findLeft(move, there, { tenant, head })
   await deleteLeft(there, tenant_id)
   const { marks, id: purged_through } = await findStart(move, lock, auditKey)
+  const { key_change, key_changes } = await signMove(move, lock)
+  const log = endLog(move, { head, tenant, auditKey, address, purged_through, key_change })
+  const macs = { from: rowKeyOf(auditKey), to: rowKeyOf(log.theirs) }
+  await moveKeys(move, there, { lock, macs, peppers })
+  await insertRows(there, 'purge_marks', { tenant_id, rows: underKey(marks, log.theirs) })
+  for (const table of COPIED_TABLES) await copyRows(lock, there, table, tenant_id)
+  await lockInstallationHead(to, there) // so that no other tenant gets the name, and nobody deletes what was copied
+  await assertNameIsFree(move, there, tenant.name)
   const { last_id: through_id } = head
   // Whatever happened there after the copying: once the tenant has arrived, a log with a gap could not be used anywhere.
   if ((await countEntries(there, tenant_id, { after_id: purged_through, through_id })) !== through_id - purged_through)
@@ -100,14 +109,6 @@ async function writeAll(
       'E_STATE',
       'the other installation does not have every entry of the log: undo the move (--undo), and begin again',
     )
-  const { key_change, key_changes } = await signMove(move, lock)
-  const log = endLog(move, { head, tenant, auditKey, address, purged_through, key_change })
-  const macs = { from: rowKeyOf(auditKey), to: rowKeyOf(log.theirs) }
-  await moveKeys(move, there, { lock, macs, peppers })
-  await insertRows(there, 'purge_marks', { tenant_id, rows: underKey(marks, log.theirs) })
-  for (const table of COPIED_TABLES) await copyRows(lock, there, table, tenant_id)
-  await lockInstallationHead(to, there) // so that no other tenant gets the name
-  await assertNameIsFree(move, there, tenant.name)
   await insertTenant(
     there,
     withMac(
