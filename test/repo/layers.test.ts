@@ -317,8 +317,8 @@ describe('the server', () => {
     // Called when an export is opened, which is in its release. `decideWithin` only compares connections.
     const AFTERWARDS = [
       'core/api/audit-export.ts: firstPosition',
+      'core/api/audit-export.ts: getEntry',
       'core/api/audit-export.ts: getHead',
-      'core/api/audit-export.ts: getPosition',
       'core/api/audit-export.ts: openExport',
       'core/api/audit-export.ts: sealEnd',
       'core/runner/budgets.ts: decideWithin',

@@ -25,6 +25,7 @@ export function readMove(
   return { entry_id, created_at, from: String(from ?? 'unknown'), to: String(to ?? 'unknown'), ...address }
 }
 
+/** Names the entry, its time, the keys of both installations, and the address if the operator set one. */
 export function describeMove({ entry_id, created_at, from, to, moved_to }: Move): string {
   const address = moved_to === undefined ? '' : `, at ${visible(moved_to)}`
   return `by entry ${entry_id} of ${created_at}, from the installation with the key ${visible(from)} to that with ${visible(to)}${address}, where the log goes on`
