@@ -2,9 +2,9 @@
 // embedded database (`embedded`), and those in THROUGH_A_POOLER also through `pgbouncer`. Without a PostgreSQL, all of them run on the
 // embedded database. test/tiers.mjs says which files `npm test`, `npm run test:all` and `npm run test:slow` run.
 // EAAS_TEST_TIER=test runs what `npm test` does, each suite on one back end; EAAS_TEST_TIER=rest, the rest of `npm run test:all`.
-// EAAS_TEST_SLOW=1 (npm run test:slow) runs SIZED and LONG on each back end, the database suites that are not in ON_BOTH on the embedded
-// database, and all of them through pgbouncer. EAAS_TEST_FAULTS=1 besides (npm run test:slow -- NAME) has it run LONG and what
-// `npm run test:all` runs, of which the name chooses.
+// EAAS_TEST_SLOW=1 (npm run test:slow) runs SIZED and LONG on each back end but those in ONCE, the database suites that are not in ON_BOTH
+// on the embedded database, and all of them through pgbouncer. EAAS_TEST_FAULTS=1 besides (npm run test:slow -- NAME) has it run LONG and
+// what `npm run test:all` runs, of which the name chooses.
 import { readFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
@@ -68,15 +68,22 @@ const SIZED = [
   'packages/conformance/src/faults.db.test.ts',
 ]
 
-/** `npm run test:slow -- NAME` runs these on each back end: test/slow, and suites whose rounds take as long. */
+/** Slow suites whose result depends on no back end: they run on the first one, which is PostgreSQL if it is found. */
+const ONCE = [
+  'test/audit/guards/guard-mutants.test.ts',
+  'test/slow/custody/*.test.ts',
+  ...files('slow', 'cross-language frameworks generated-clients ivs mongoose mutation page-apps postgres-versions'),
+  ...files('slow', 'runtimes transit verify-export ship/prometheus ship/rsyslog'),
+]
+
+/** `npm run test:slow -- NAME` runs these: test/slow, and suites whose rounds take as long. */
 const LONG = [
   'test/slow/**/*.test.ts',
+  ...ONCE,
   ...files('api', 'key-states'),
   ...files('audit', 'verify/honest-histories'),
   ...files('faults', 'crash pooled-ledger postgres-crash'),
 ]
-/** Each guard taken out of the server's own source, with the tests that must then fail. */
-const GUARDS = ['test/audit/guards/guard-mutants.test.ts']
 const RUN_FOLDER = './test/support/run/run-folder.ts'
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
@@ -197,10 +204,8 @@ function database(backend: Backend): TestProjectInlineConfiguration {
     test: {
       ...common,
       name: backend,
-      include: slow
-        ? [...LONG, ...guardsOn(backend), ...(faults ? suitesOn(backend) : moreOn(backend))]
-        : suitesOn(backend),
-      exclude: [...notHere, ...SHIPPED, ...(slow && !faults ? notSlow() : [])],
+      include: slow ? [...LONG, ...(faults ? suitesOn(backend) : moreOn(backend))] : suitesOn(backend),
+      exclude: [...notHere, ...SHIPPED, ...(isSecond(backend) ? ONCE : []), ...(slow && !faults ? notSlow() : [])],
       globalSetup: [RUN_FOLDER, './test/support/run/global-setup.ts'],
       setupFiles: [...common.setupFiles, './test/support/database/drop-databases.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
@@ -208,10 +213,13 @@ function database(backend: Backend): TestProjectInlineConfiguration {
   }
 }
 
+function isSecond(backend: Backend): boolean {
+  return backend === 'embedded' && hasPostgres
+}
+
 function suitesOn(backend: Backend): string[] {
-  const isSecond = backend === 'embedded' && hasPostgres
   if (tier === 'test') return [...FIRST_ON_DATABASE]
-  if (isSecond) return ON_BOTH
+  if (isSecond(backend)) return ON_BOTH
   return tier === 'rest' ? DATABASE_SUITES.filter((path) => !FIRST_ON_DATABASE.includes(path)) : DATABASE_SUITES
 }
 
@@ -222,12 +230,7 @@ function notSlow(): string[] {
 
 /** What a slow run has besides LONG. */
 function moreOn(backend: Backend): string[] {
-  return backend === 'embedded' && hasPostgres ? [...SIZED, ...DATABASE_SUITES] : SIZED
-}
-
-/** The guards depend on no back end, so that a slow run has them on its first one. */
-function guardsOn(backend: Backend): string[] {
-  return backend === 'embedded' && hasPostgres ? [] : GUARDS
+  return isSecond(backend) ? [...SIZED, ...DATABASE_SUITES] : SIZED
 }
 
 function pooled(): TestProjectInlineConfiguration {
@@ -239,7 +242,7 @@ function pooled(): TestProjectInlineConfiguration {
       ...test,
       name: 'pgbouncer',
       include: slow ? [...LONG, ...(faults ? everyday : DATABASE_SUITES)] : everyday,
-      exclude: [...notHere, ...SHIPPED],
+      exclude: [...notHere, ...SHIPPED, ...ONCE],
       provide: { backend: 'postgres', isPooled: true, poolerPort: 0 },
     },
   }

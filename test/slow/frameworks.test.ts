@@ -14,7 +14,6 @@ import { createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend } from '../support/database/database.js'
 import { findOrInstallChromium } from '../support/platforms/browsers.js'
 import { installPackedSdk, type SuiteOutcome } from '../support/platforms/packed-sdk.js'
 import { cleanEnvironment } from '../support/platforms/page-app.js'
@@ -62,8 +61,7 @@ beforeAll(async () => {
 }, INSTALL_TIMEOUT_MS)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-// It touches no database: once is enough.
-describe.runIf(backend() === 'embedded')('the package works in', () => {
+describe('the package works in', () => {
   it.for([
     ['vitest jsdom', ['vitest', 'run', '--environment', 'jsdom', 'simulated/suite.spec.mjs']],
     ['vitest happy-dom', ['vitest', 'run', '--environment', 'happy-dom', 'simulated/suite.spec.mjs']],

@@ -1,4 +1,4 @@
-// Clients for Go and Python that are generated from the OpenAPI document compile, and do what an application does.
+// Clients for Go, Python and TypeScript that are generated from the OpenAPI document compile, and do what an application does.
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findOrInstallGoGenerator, findOrInstallPythonGenerator } from '../support/platforms/client-generators.js'
 import { type Service, startService } from '../support/service/service.js'
 
+const run = promisify(execFile)
 const PROGRAMS = fileURLToPath(new URL('generated-clients', import.meta.url))
 const forGo = findOrInstallGoGenerator()
 const forPython = findOrInstallPythonGenerator()
@@ -33,7 +34,7 @@ afterAll(async () => {
 async function printed(program: string, ...args: string[]): Promise<string[]> {
   const { secret } = await service.createTenant()
   const env = { ...process.env, EAAS_URL: service.url, EAAS_API_KEY: secret }
-  const { stdout } = await promisify(execFile)(program, args, { env })
+  const { stdout } = await run(program, args, { env })
   return stdout.trim().split('\n')
 }
 
@@ -59,5 +60,15 @@ describe('a client that is generated', () => {
     // The lines of an export are no JSON.
     expect(`${stdout}${stderr}`.match(/^WARNING .*$/gm)).toEqual([expect.stringContaining('GET /v1/audit/export')])
     expect(await printed(join(bin, 'python'), join(folder, 'python/main.py'))).toEqual(CALLS)
+  })
+
+  it('for TypeScript passes the strict type check, and calls the service', async ({ skip }) => {
+    const cwd = join(folder, 'typescript')
+    const install = ['install', '--no-audit', '--no-fund', '--no-package-lock']
+    await run('npm', install, { cwd }).catch((error: unknown) => skip(`cannot be had: ${error}`))
+    const bin = join(cwd, 'node_modules/.bin')
+    await run(join(bin, 'openapi-typescript'), [document, '--output', 'client.mts'], { cwd })
+    await run(join(bin, 'tsc'), ['--strict', '--target', 'es2022', '--module', 'nodenext', 'main.mts'], { cwd })
+    expect(await printed(process.execPath, join(cwd, 'main.mjs'))).toEqual(CALLS)
   })
 })

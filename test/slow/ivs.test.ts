@@ -1,11 +1,10 @@
 // That ivs do not repeat, over as many as tell a broken source from a good one.
 import { describe, expect, it } from 'vitest'
 import { createIvPool } from '../../packages/sdk/src/deks/random.js'
-import { backend } from '../support/database/database.js'
 
 const IVS = 10_000_000
 
-describe.runIf(backend() === 'embedded')('an iv', () => {
+describe('an iv', () => {
   // By their first eight bytes: that two of 10^7 share those by chance comes once in 370,000 runs.
   it('is never handed out twice: 10,000,000 are distinct', () => {
     const take = createIvPool()

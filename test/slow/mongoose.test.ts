@@ -7,7 +7,6 @@ import { sealCollection } from '../../examples/without-adapter/seal-collection.m
 import { boolean, type Client, createClient, date, json, number, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { runPage } from '../examples/run-page.js'
-import { backend } from '../support/database/database.js'
 import { findOrInstallFerretdb, startFerretdb } from '../support/database/ferretdb.js'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
 import { readPage } from '../support/sources/snippets.js'
@@ -15,8 +14,7 @@ import { readPage } from '../support/sources/snippets.js'
 const PAGE = 'packages/sdk/docs/mongoose.md'
 const SECRET = 'ada@secret.example'
 
-// No database of the run is used, so once is enough.
-const program = backend() === 'embedded' ? findOrInstallFerretdb() : undefined
+const program = findOrInstallFerretdb()
 
 interface Customer {
   _id: mongoose.Types.ObjectId

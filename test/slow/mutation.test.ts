@@ -9,7 +9,6 @@ import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listDatabaseGuardMutants, listMutants, type Mutant, type Sealed } from '../audit/guards/mutants.js'
-import { backend } from '../support/database/database.js'
 import { findPostgres } from '../support/database/find-postgres.js'
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
@@ -177,8 +176,8 @@ function attackMutant(files: Mutant['files'], attacks: Attacks): Promise<Run> {
   })
 }
 
-// The children start databases of their own, so the suite runs once, and several of them run beside each other.
-describe.runIf(backend() === 'embedded').concurrent('the suite of attacks', () => {
+// The children start databases of their own, so several of them run beside each other.
+describe.concurrent('the suite of attacks', () => {
   const mutants = listMutants()
 
   it('has the attacks that the list of guards names', { timeout: TIMEOUT_MS }, async () => {

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { createClient, text } from '@eaas/sdk'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend, isPooled } from '../support/database/database.js'
+import { backend } from '../support/database/database.js'
 import { findOrInstallChromium } from '../support/platforms/browsers.js'
 import { installRuntime } from '../support/platforms/install-runtime.js'
 import { installPackages, type PageApp, readPageApp, startApp, writeApp } from '../support/platforms/page-app.js'
@@ -30,8 +30,7 @@ async function makeApp(app: PageApp, name: string, path: readonly string[] = [])
   return () => startApp(app, home, path)
 }
 
-// They need the same PostgreSQL, and no more of the back end.
-describe.runIf(backend() === 'postgres' && !isPooled())('the application of a page:', () => {
+describe.runIf(backend() === 'postgres')('the application of a page:', () => {
   it.each(['Fastify', 'Hono', 'Nest'])('%s', async (heading) => {
     const app = readPageApp(SERVERS, heading)
     const start = await makeApp(app, heading)

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { backend, isPooled } from '../support/database/database.js'
+import { backend } from '../support/database/database.js'
 import { findOrInstallVersion, HAS_VERSIONS, VERSIONS } from '../support/database/postgres-versions.js'
 import { ROOT } from '../support/sources/source-files.js'
 
@@ -32,7 +32,7 @@ function environment(bin: string): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(others), EAAS_TEST_POSTGRES_BIN: bin }
 }
 
-describe.skipIf(backend() !== 'postgres' || isPooled() || !HAS_VERSIONS)('PostgreSQL', () => {
+describe.skipIf(backend() !== 'postgres' || !HAS_VERSIONS)('PostgreSQL', () => {
   it.each(Object.keys(VERSIONS).map(Number) as (keyof typeof VERSIONS)[])('%i runs the suites', async (major) => {
     const args = ['vitest', 'run', '--project', 'postgres', ...SUITES.flatMap(expand)]
     const env = environment(findOrInstallVersion(major))

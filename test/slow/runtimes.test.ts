@@ -12,7 +12,6 @@ import { createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend } from '../support/database/database.js'
 import { DENO, type Exchange, inWorkerd, startExchange } from '../support/platforms/exchange.js'
 import { installRuntime } from '../support/platforms/install-runtime.js'
 import {
@@ -37,8 +36,7 @@ beforeAll(async () => {
 }, INSTALL_TIMEOUT_MS)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-// It touches no database: once is enough.
-describe.runIf(backend() === 'embedded')('the suite of all runtimes passes in', () => {
+describe('the suite of all runtimes passes in', () => {
   it.for([
     ['node@20.19', 'main.mjs'],
     ['node@20.19', 'main.cjs'],
@@ -74,33 +72,26 @@ describe.runIf(backend() === 'embedded')('the suite of all runtimes passes in', 
   })
 })
 
-// Once is enough: the database cannot matter.
-describe.runIf(backend() === 'embedded')(
-  'with a real server and values that Node made, the packed SDK works in',
-  () => {
-    let exchange: Exchange
+describe('with a real server and values that Node made, the packed SDK works in', () => {
+  let exchange: Exchange
 
-    beforeAll(async () => {
-      exchange = await startExchange(folder)
-    })
-    afterAll(() => exchange?.end())
+  beforeAll(async () => {
+    exchange = await startExchange(folder)
+  })
+  afterAll(() => exchange?.end())
 
-    it.for(['node@26', 'deno@2', 'bun@1'] as const)('%s', async (source, { skip }) => {
-      const command = await installRuntime(folder, source).catch((error: unknown) => skip(`cannot be had: ${error}`))
-      await exchange.by(RUNTIMES[source].engines, command, source === 'deno@2' ? DENO : [])
-    })
+  it.for(['node@26', 'deno@2', 'bun@1'] as const)('%s', async (source, { skip }) => {
+    const command = await installRuntime(folder, source).catch((error: unknown) => skip(`cannot be had: ${error}`))
+    await exchange.by(RUNTIMES[source].engines, command, source === 'deno@2' ? DENO : [])
+  })
 
-    it.for(['2026-01-01', '2023-01-01'])('workerd, compatible with %s', async (date, { skip }) => {
-      const command = await installRuntime(folder, 'workerd@1').catch((error: unknown) =>
-        skip(`cannot be had: ${error}`),
-      )
-      await exchange.inWorkerd(RUNTIMES['workerd@1'].engines, command, date)
-    })
-  },
-)
+  it.for(['2026-01-01', '2023-01-01'])('workerd, compatible with %s', async (date, { skip }) => {
+    const command = await installRuntime(folder, 'workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
+    await exchange.inWorkerd(RUNTIMES['workerd@1'].engines, command, date)
+  })
+})
 
-// It touches no database: once is enough.
-describe.runIf(backend() === 'embedded')('a client at the top of a worker', () => {
+describe('a client at the top of a worker', () => {
   it.for([
     ['workerd@1', '2026-01-01', ''],
     ['workerd@1', '2026-01-01', 'nodejs_compat'],

@@ -5,13 +5,11 @@ import { createMemoryTable, migrateValues } from '../../packages/cli/src/test-su
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { backend } from '../support/database/database.js'
 import { findOrInstallOpenbao } from '../support/openbao/find-openbao.js'
 import { type Openbao, startOpenbao } from '../support/openbao/openbao.js'
 import { createTransit } from '../support/openbao/transit.js'
 
-// No database is used, so once is enough.
-const program = backend() === 'embedded' ? findOrInstallOpenbao() : undefined
+const program = findOrInstallOpenbao()
 
 let bao: Openbao
 let eaas: Client

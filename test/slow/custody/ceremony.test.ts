@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend } from '../../support/database/database.js'
 import { findOrInstallPrograms } from '../../support/run/apt-program.js'
 import { guardedDir } from '../../support/run/guarded-dir.js'
 import { EAAS } from '../../support/service/eaas-process.js'
@@ -23,8 +22,7 @@ function commandsOf(page: string): string[] {
   ].map(([, block = '']) => block)
 }
 
-// The pages use the embedded database, whichever one the other suites run on.
-const canRun = backend() === 'embedded' && findOrInstallPrograms(['age', 'age-keygen'], ['age'])
+const canRun = findOrInstallPrograms(['age', 'age-keygen'], ['age'])
 
 describe.runIf(canRun)('the ceremony', () => {
   let folder: string
