@@ -12,7 +12,7 @@ import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findHead } from '../../packages/server/src/core/store/audit.js'
-import { acceptLostTenant } from '../../packages/server/src/guard/operations/accept.js'
+import { acceptLostTenant, readServedHere } from '../../packages/server/src/guard/operations/accept.js'
 import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { createComparisons, listUnexplained } from '../../packages/server/src/installation-comparisons.js'
 import { examineMoves } from '../../packages/server/src/operate/cli/examine-logs.js'
@@ -171,6 +171,7 @@ describe('a tenant that is served elsewhere', TIMEOUT, () => {
       await restoreTables(sql as unknown as Scene['sql'], 'served', ['tenants'])
       await sql`insert into audit_log ${sql(log)}`
       await sql`insert into heads ${sql(head)}`
+      await expect(readServedHere(here.services.sql, tenant_id)).rejects.toThrow(/is moved/) // so nothing can be accepted
       await sql`update audit_log set action = 'key.wrap' where tenant_id = ${tenant_id} and action = 'tenant.update'`
       const command = await commandOn(here)
       await round(command)

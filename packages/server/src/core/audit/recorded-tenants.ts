@@ -90,14 +90,16 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
     const named = readNamed(told)
     const end = action === 'installation.rollback_accepted' ? 0 : (ends.get(tenant_id)?.id ?? 0)
     if (named && named.id >= end) ends.set(tenant_id, named)
-    const status = MOVES.includes(action) ? String(told.status) : STATUSES[action]
+    const isGone = action === 'installation.tenant_gone'
+    const isMoved = isGone && told.status_before === 'moved' // another installation continues its log, whatever was deleted here
+    const status = isMoved ? 'moved' : MOVES.includes(action) ? String(told.status) : STATUSES[action]
     if (status !== undefined) statuses.set(tenant_id, status)
     else if (action !== 'installation.tenant_update') statuses.delete(tenant_id)
-    if (action === 'installation.tenant_gone') {
+    if (isGone) {
       present.delete(tenant_id)
       ends.delete(tenant_id)
       gone.set(tenant_id, id)
-      if (told.status_before !== 'moved') lost.add(tenant_id)
+      if (!isMoved) lost.add(tenant_id)
     } else if (PRESENT_ACTIONS.includes(action)) {
       present.set(tenant_id, id)
       gone.delete(tenant_id)
