@@ -185,6 +185,11 @@ it('shows a rollback whichever file is given first', async () => {
         code: 1,
         stdout: expect.stringContaining('by these times, the log was rolled back'),
       })
+      if (!findObstacleToVerifier())
+        expect(await runOtherVerifier([file, ...KEY, ...kept, ...more])).toMatchObject({
+          status: 2,
+          stderr: expect.stringContaining('argument --checkpoint: takes one value'),
+        })
     }
 })
 
