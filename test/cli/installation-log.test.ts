@@ -1,10 +1,13 @@
 // The installation's own log at the command line: what a server's run and an operator's commands leave in it, its checkpoints, and the
 // anchor in an export, which both verifiers check.
+import { createSecretKey } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { encodePublicKey, parseCheckpoint, signCheckpoint } from '../../packages/audit/src/formats/checkpoint.js'
+import { signingKeyOf } from '../../packages/audit/src/node/signing-key.js'
 import { findObstacleToVerifier, runOtherVerifier } from '../audit/verify/other-verifier.js'
 import { freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
@@ -19,6 +22,7 @@ import { startServer } from '../support/service/server.js'
 import { ROOT_KEY, startService } from '../support/service/service.js'
 
 const OPERATOR = /^operator:.+@.+/
+const stranger = signingKeyOf(createSecretKey(Buffer.alloc(32, 8)))
 
 let folder: string
 let database: TestDatabase
@@ -247,7 +251,7 @@ describe('an export of a tenant that is linked to a kept checkpoint', () => {
     expect([code, stderr]).toEqual([3, expect.stringContaining('this is not a checkpoint')])
   })
 
-  it('is refused without a checkpoint of the installation, and of its own log', async () => {
+  it('is refused without a checkpoint that the installation signed, and of its own log', async () => {
     const own = await written('no-anchor.checkpoint', 'audit', 'checkpoint', '--tenant', 'acme')
     const refused = await eaas('audit', 'export', '--tenant', 'acme', '--since', own)
     expect([refused.code, refused.stderr]).toEqual([
@@ -255,6 +259,13 @@ describe('an export of a tenant that is linked to a kept checkpoint', () => {
       expect.stringContaining("must have a checkpoint of the installation's log, but has checkpoints of tenant"),
     ])
     expect((await eaas('audit', 'export', '--installation', '--since', own)).code).toBe(2)
+    const foreign = await written('foreign.checkpoint', 'audit', 'checkpoint', '--installation')
+    await writeFile(foreign, signCheckpoint(stranger, parseCheckpoint(await readFile(foreign, 'utf8'))))
+    expect(await eaas('audit', 'export', '--tenant', 'acme', '--since', foreign)).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining(`names the key eaas-audit+${encodePublicKey(stranger).split('+')[1]}:`),
+    })
   })
 })
 

@@ -644,7 +644,12 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
       { installation: 'us', tenant_id, status: 'active' },
     ]
     expect(listed).toMatchObject({ code: 0, count: 2, tenants: acme })
-    Object.assign(paths, { eu: paths.us, us: paths.us })
+    const { eu, us } = paths
+    paths.us = eu
+    const error = expect.stringContaining(`moved to ${ADDRESS}, the installation with the public key eaas-audit+`)
+    const lost = ['eu', 'us'].map((installation) => ({ installation, tenant_id, error }))
+    expect(await list()).toMatchObject({ code: 1, count: 2, failed: lost })
+    Object.assign(paths, { eu: us, us })
     expect(await list()).toMatchObject({
       code: 1,
       count: 2,

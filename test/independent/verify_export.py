@@ -881,13 +881,22 @@ def exit_code(verdict):
     return max(part, unused, UNTRUSTED * (not verdict["trusted_key"]))
 
 
+class Once(argparse.Action):
+    """An option that argparse would take the last value of, and drop the others in silence."""
+
+    def __call__(self, parser, args, value, option=None):
+        if getattr(args, self.dest) is not None:
+            parser.error(f"argument {option}: takes one value, and is given twice")
+        setattr(args, self.dest, value)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", help="what eaas audit export wrote")
-    parser.add_argument("--public-key", metavar="KEY", help="eaas-audit+..., or a file that holds it")
-    parser.add_argument("--checkpoint", metavar="FILE", help="a checkpoint that was kept")
+    parser.add_argument("--public-key", metavar="KEY", action=Once, help="eaas-audit+..., or a file that holds it")
+    parser.add_argument("--checkpoint", metavar="FILE", action=Once, help="the checkpoints that were kept, all in one file")
     parser.add_argument("--witness", metavar="KEY", action="append", help="a witness that must have cosigned the checkpoint, in a file of the server's lines")
-    parser.add_argument("--tree", metavar="NAME", help="what eaas audit public-key --tree printed")
+    parser.add_argument("--tree", metavar="NAME", action=Once, help="what eaas audit public-key --tree printed")
     args = parser.parse_args()
     witnesses = []
     for text in args.witness or []:

@@ -2,7 +2,7 @@
 import { listTexts } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeRollbacks } from '../verify/accepted-rollbacks.js'
-import { describeCheckpoints, describeStatement } from '../verify/compare-checkpoints.js'
+import { describeCheckpoints, describeStatement, IF_ELSEWHERE } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
 import { describeWitnessed, KEY_OF_FILE, viewWitnessed } from './kept-file.js'
 import * as cli from './options.js'
@@ -96,7 +96,7 @@ function describeCompared(checkpoint: KeptStatement, verdict: Partial<ExportVerd
   if (checkpoint_compared !== true) {
     const advice =
       unused === 'unsigned'
-        ? `${checkpoint.signed_at > signed_at ? LATER_KEY : OTHER_KEY}. Leave it out only if you know that it is of another installation`
+        ? `${checkpoint.signed_at > signed_at ? LATER_KEY : OTHER_KEY}. Leave it out ${IF_ELSEWHERE}`
         : isShared
           ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint. If that is refused because a rollback of that log was accepted since, no export can be linked to it: keep a new one'
           : 'that entry is not in the file. Give the archives and the parts of the log that have it too'

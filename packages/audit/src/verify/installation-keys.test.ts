@@ -184,6 +184,8 @@ describe('several exports of one log', () => {
     ],
     ['those of another signer', [upTo(2, current, replaced, installationNote(leaked)), by({})]],
     ['none that is well-formed', [upTo(2, current, replaced, `${honest.installation}x`), by({})]],
+    ['none beside its anchor', [by({ installation: undefined }), by({})]],
+    ['the signer’s, and a later key of the log', [upTo(2, leaked, replaced, installationNote(leaked)), by({})]],
   ])('are refused if an earlier one states %s', async (_, exports) => {
     expect(await joined(...exports)).toBe(1)
   })

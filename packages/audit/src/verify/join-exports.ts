@@ -1,12 +1,21 @@
 /** Joins exports of one log, such as the archives of its purges and a new export, so that they verify as one. Pure. */
-import { decodeHex } from '@eaas/protocol'
+import { decodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type ExportHeader, type ExportTrailer, headerLine, trailerLine } from '../formats/export.js'
 import { followKeyChanges, listKeys, readInstallation } from '../formats/key-change.js'
 import type { Stretch } from '../formats/stretch.js'
 import { AcceptedRollbacks } from './accepted-rollbacks.js'
 import { ANOTHER_LOG, NOT_ACCEPTED } from './compare-checkpoints.js'
-import { ExportFault, isAnchor, isLinks, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
+import {
+  ExportFault,
+  isAnchor,
+  isLinks,
+  isTrailer,
+  NO_INSTALLATION,
+  readEntry,
+  readHeader,
+  readTrailer,
+} from './read-export.js'
 import { assertStates, readSigned } from './verify-export.js'
 
 const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
@@ -42,7 +51,7 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
   yield headerLine({ ...first.header, key_changes, installation }).slice(0, -1)
   yield* last.anchor
   assertOneLog(parts, last.header)
-  const keys = listKeys(followKeyChanges(key_changes))
+  const keys = [...last.keys]
   const heads = new SignedHeads(tenant_id)
   let end: Position = { id: first.header.after_id, hash: first.header.after_hash }
   let left = parts
@@ -56,7 +65,7 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
         )
       left = left.slice(1)
       assertKnown(trailer.public_key, keys)
-      assertStates(part.installation, trailer.public_key)
+      assertStates(part, trailer.public_key)
       if (part === last) {
         yield trailerLine({ ...trailer, tree: undefined }).slice(0, -1) // the tree covers only this export's entries
         heads.end(readSigned(trailer))
@@ -103,6 +112,8 @@ type Position = { id: number; hash: Uint8Array }
 
 interface Part {
   header: ExportHeader
+  /** the keys that signed the log, oldest first; none if the export states no change of them */
+  keys: readonly string[]
   /** the keys of the installation, oldest first; none if the export does not state them */
   installation: readonly string[]
   /** an anchor's line and its links, if any */
@@ -117,6 +128,7 @@ async function readStart(rest: AsyncGenerator<string>): Promise<Part> {
     return done ? undefined : value
   }
   const header = readHeader((await next()) ?? '')
+  const keys = listKeys(followKeyChanges(header.key_changes))
   const installation = header.installation === undefined ? [] : readInstallation(header.installation)
   const anchor: string[] = []
   let line = await next()
@@ -129,7 +141,7 @@ async function readStart(rest: AsyncGenerator<string>): Promise<Part> {
     line = undefined
     return found
   }
-  return { header, installation, anchor, read, rest }
+  return { header, keys, installation, anchor, read, rest }
 }
 
 /** Reads the id and hash in a line, unverified: `verifyExport` checks them. */
@@ -139,7 +151,9 @@ function positionOf(line: string): Position | undefined {
 }
 
 function assertOneLog(parts: readonly Part[], { tenant_id, key_changes }: ExportHeader): void {
-  for (const { header } of parts) {
+  for (const { header, installation, anchor } of parts) {
+    if (installation.length === 0 && (anchor.length > 0 || tenant_id === INSTALLATION_ID))
+      throw new ExportFault(NO_INSTALLATION)
     if (header.tenant_id !== tenant_id)
       throw new ExportFault(`the exports are of several logs: ${header.tenant_id} and ${tenant_id}`)
     if (header.key_changes.some((change, at) => change !== key_changes[at]))

@@ -72,6 +72,9 @@ const trailerSchema = z.union([
   z.strictObject({ stretch: text, public_key: text, tree: z.optional(text) }),
 ])
 
+/** Only the keys that the first line states verify an anchor, and the installation's own log (export.md 2). */
+export const NO_INSTALLATION = 'the first line does not state the keys of the installation'
+
 /** Reads the first line (export.md 2). @throws ExportFault */
 export function readHeader(line: string): ExportHeader {
   const change = findChange(line)

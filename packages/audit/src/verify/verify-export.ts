@@ -27,6 +27,7 @@ import {
   isAnchor,
   isLinks,
   isTrailer,
+  NO_INSTALLATION,
   readAnchorLine,
   readEntry,
   readHeader,
@@ -183,9 +184,6 @@ const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
   deletion_incomplete: (id) =>
     `the tenant is deleted, but by the entries through ${id} a key is not destroyed, or an API key not revoked`,
 }
-
-/** Only these keys verify an anchor, and the installation's own log. */
-const NO_INSTALLATION = 'the first line does not state the keys of the installation'
 
 type Position = { id: number; hash: Uint8Array; created_at: string }
 
@@ -370,9 +368,7 @@ class ExportReader {
 
   private assertSigner(signer: string): void {
     const { given, keys, changes, installation, verdict } = this
-    assertStates(installation, signer)
-    if (keys.length > 0 && keys.at(-1) !== signer)
-      throw new ExportFault('the statements about new signing keys do not lead to the key that signed the export')
+    assertStates({ keys, installation }, signer)
     if (given && keys.length === 0 && !given.includes(signer))
       throw new ExportFault(`the export names a different public key from the one given${IF_REPLACED}`)
     verdict.trusted_key = given?.includes(signer) ?? false
@@ -433,10 +429,15 @@ class ExportReader {
   }
 }
 
-/** Only the signer of an export states the keys of its installation (export.md 2). @throws ExportFault */
-export function assertStates(installation: readonly string[], signer: string): void {
+/** The keys of a log, and those of its installation, end with the signer of an export (export.md 2). @throws ExportFault */
+export function assertStates(
+  { keys, installation }: { keys: readonly string[]; installation: readonly string[] },
+  signer: string,
+): void {
   if (installation.length > 0 && installation.at(-1) !== signer)
     throw new ExportFault('another key than the one that signed the export states the keys of the installation')
+  if (keys.length > 0 && keys.at(-1) !== signer)
+    throw new ExportFault('the statements about new signing keys do not lead to the key that signed the export')
 }
 
 /** Reads the statement in the last line of an export; if it is a checkpoint, the log ends there. @throws CheckpointError */

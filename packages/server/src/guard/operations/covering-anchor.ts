@@ -39,7 +39,7 @@ export async function findCovering(
     if (demanded.length === 0) return undefined
     throw new Refusal(
       'E_STATE',
-      'no anchor covers the tenant, so no checkpoint of the installation can be linked to it',
+      'no anchor covers the tenant, so no checkpoint of the installation can be linked to it: wait for the next anchor, or have one written with eaas audit checkpoint --installation',
     )
   }
   const { entry, heads, head } = anchor

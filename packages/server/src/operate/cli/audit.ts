@@ -262,7 +262,7 @@ async function auditExport(
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
     const known = log.installation ? [] : await readOwnIds(config.checkpointFile)
-    const demanded = since === undefined ? [] : await readGivenIds(since)
+    const demanded = since === undefined ? [] : await readGivenIds(services, since)
     const toLink = log.installation ? undefined : { known, demanded }
     const scope = { after_id: afterId, withAnchor: true, toLink }
     const lines = await performAsSystem(services, tenant_id, exportAudit(scope))

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import * as audit from '@eaas/audit'
 import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit/command'
-import { counted, INSTALLATION_ID } from '@eaas/protocol'
+import { counted, encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { LATER_KEY } from '../../core/audit/append-errors.js'
 import type { KeptHead } from '../../core/audit/formats/chain.js'
 import { listSignersOf } from '../../core/runner/installation-key.js'
@@ -136,16 +136,24 @@ async function isFile(path: string): Promise<boolean> {
 /** With this many proofs, of 2 KB in a tree of 2^26 entries, a line stays below 16 MiB (export.md 1). */
 const MOST_LINKED = 8_192
 
-/** Reads which entries of the installation's log a file of checkpoints names. @throws CheckpointError if none */
-export async function readGivenIds(file: string): Promise<number[]> {
+/**
+ * Reads which entries of the installation's log a file of checkpoints names. @throws CheckpointError if none, or if none
+ * of the checkpoints was signed here: the logs of all installations have the same id
+ */
+export async function readGivenIds({ signingKey }: Pick<Services, 'signingKey'>, file: string): Promise<number[]> {
   return readAs(file, ({ notes }) => {
-    const ids = new audit.KeptIds(MOST_LINKED)
-    ids.add(notes.toReversed())
-    if (ids.all().length === 0) {
+    const shared = notes.filter(({ tenant_id }) => tenant_id === INSTALLATION_ID)
+    const [signature] = shared.slice(0, 1).flatMap(({ note }) => audit.splitNote(note).signatures)
+    if (!signature)
       throw new audit.CheckpointError(
         `it must have a checkpoint of the installation's log, but has ${audit.describeKept(notes)}`,
       )
-    }
+    if (!shared.some(({ note }) => audit.isSignedCheckpoint(note, signingKey.publicKeys)))
+      throw new audit.CheckpointError(
+        `no key of this installation signed a checkpoint of an installation's log in it, and the newest names the key eaas-audit+${encodeHex(signature.id)}: give one that eaas audit checkpoint --installation printed here`,
+      )
+    const ids = new audit.KeptIds(MOST_LINKED)
+    ids.add(shared.toReversed())
     return ids.all()
   })
 }
