@@ -22,10 +22,9 @@ import type { Queryable, Sql } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
 import { NoDatabaseError, openStore, type Store } from './core/store/open-store.js'
 import { assertWhole } from './core/store/tampered-row.js'
-import { findMissingTenants } from './core/store/tenants.js'
 import { untilReached, type Wait } from './core/store/unreachable.js'
 import { findDatabaseTime } from './core/store/writability.js'
-import { isLossAccepted } from './guard/named-entries.js'
+import { isGoneAccepted } from './guard/named-entries.js'
 import { findCovering, proveKeys } from './guard/operations/covering-anchor.js'
 import { describeElsewhere, findSchemas } from './guard/store/schema.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
@@ -184,10 +183,9 @@ function createServices(
   const states = createTenantStates({ sql: store.sql, storeKeys })
   const alarm = (tenant_id: string, reason: string) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason })
   const isGone = async (on: Queryable, tenant_id: string, witness: Witness | undefined) => {
-    const [missing] = await findMissingTenants(on, [tenant_id])
-    if (missing === undefined || !(await isLossAccepted(on, { installationKey, tenant_id, witness }))) return false
-    states.forget(tenant_id)
-    return true
+    const isAccepted = await isGoneAccepted(on, { installationKey, tenant_id, witness })
+    if (isAccepted) states.forget(tenant_id)
+    return isAccepted
   }
   return {
     sql,

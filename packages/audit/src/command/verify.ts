@@ -2,7 +2,7 @@
 import { listTexts } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeRollbacks } from '../verify/accepted-rollbacks.js'
-import { describeCheckpoints, describeStatement, IF_ELSEWHERE } from '../verify/compare-checkpoints.js'
+import { describeCheckpoints, describeStatement, OTHER_SIGNER } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
 import { describeWitnessed, KEY_OF_FILE, viewWitnessed } from './kept-file.js'
 import * as cli from './options.js'
@@ -90,13 +90,13 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
 }
 
 function describeCompared(checkpoint: KeptStatement, verdict: Partial<ExportVerdict>): string[] {
-  const { checkpoint_compared, unused, anchor, signed_at = '' } = verdict
+  const { checkpoint_compared, unused, anchor } = verdict
   const isShared = checkpoint.tenant_id !== verdict.tenant_id
   const what = describeStatement(checkpoint)
   if (checkpoint_compared !== true) {
     const advice =
       unused === 'unsigned'
-        ? `${checkpoint.signed_at > signed_at ? LATER_KEY : OTHER_KEY}. Leave it out ${IF_ELSEWHERE}`
+        ? `none of the keys that the export states signed it. ${OTHER_SIGNER}`
         : isShared
           ? 'this export is not linked to it. Have it made again: eaas audit export --since, with this checkpoint. If that is refused because a rollback of that log was accepted since, no export can be linked to it: keep a new one'
           : 'that entry is not in the file. Give the archives and the parts of the log that have it too'
@@ -105,10 +105,6 @@ function describeCompared(checkpoint: KeptStatement, verdict: Partial<ExportVerd
   const said = isShared && anchor ? [describeOrder(checkpoint, anchor)] : describeUnchanged(checkpoint, verdict)
   return [[`checkpoint  agrees: ${what}`, ...said].join('; ')]
 }
-
-const OTHER_KEY = 'none of the keys that the export states signed it'
-const LATER_KEY =
-  'it was signed after the export, by a key that the export does not state. If the operator replaced the key since, have the export made again'
 
 /** Describes where the checkpoint of the installation's log is relative to the anchor, and so to the tenant's entries. */
 function describeOrder({ id }: KeptStatement, anchor: NonNullable<ExportVerdict['anchor']>): string {

@@ -266,9 +266,9 @@ export const NOT_ACCEPTED = 'no entry of the export accepts that (audit.rollback
 const LEAVE_OUT =
   'if an operator accepted a rollback of that log since, have it explained, and give only checkpoints of it from after that'
 
-/** Advice: an export is compared only with checkpoints of the installation that made it. */
-export const IF_ELSEWHERE =
-  'only if you know that it is of another installation, such as one that the tenant left, and compare it with an export from there'
+/** Advice: an export is compared only with checkpoints that a key of its installation signed, up to the export. */
+export const OTHER_SIGNER =
+  'If the operator replaced the key after the export, have the export made again. Leave the checkpoint out only if you know that it is of another installation, such as one that the tenant left, and compare it with an export from there'
 
 /** Describes a log that ends before its checkpoint. The signed times tell which of the two is older. */
 function endsBefore(log: string, end: Pick<Stretch, 'head_id' | 'created_at'>, kept: Checkpoint): string {

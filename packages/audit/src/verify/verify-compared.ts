@@ -5,7 +5,7 @@ import { readWitnessKey } from '../formats/cosignature.js'
 import { followKeyChanges, type KeyChange, listKeys, readInstallation } from '../formats/key-change.js'
 import { CheckpointError, OtherSignerError } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
-import { IF_ELSEWHERE } from './compare-checkpoints.js'
+import { OTHER_SIGNER } from './compare-checkpoints.js'
 import { findEnd } from './exported-anchor.js'
 import { assertSameChanges, type Kept, listWitnessedLines, namedOf, notesOf } from './kept-checkpoint.js'
 import { ExportFault, isAnchor, readAnchorLine, readHeader } from './read-export.js'
@@ -69,7 +69,7 @@ function assertKnown(note: string, signers: PublicKeys): void {
   } catch (error) {
     if (!(error instanceof OtherSignerError)) throw error
     throw new CheckpointError(
-      `${error.message} than those that the export states, at ${parseCheckpoint(note).created_at}. If the operator replaced the key after the export, have the export made again; leave the checkpoint out ${IF_ELSEWHERE}`,
+      `${error.message} than those that the export states, at ${parseCheckpoint(note).created_at}. ${OTHER_SIGNER}`,
     )
   }
 }

@@ -5,7 +5,7 @@ import { type AuditKey, entryMac, equalBytes, type Witness } from '../core/audit
 import { findAuthenticMark, readAuthenticEntry } from '../core/audit/read-entry.js'
 import { type NamedEntry, readRecordedTenants } from '../core/audit/recorded-tenants.js'
 import type { Queryable } from '../core/store/db.js'
-import { findStatuses } from '../core/store/tenants.js'
+import { findMissingTenants, findStatuses } from '../core/store/tenants.js'
 
 /** `rows` are the named entry and the one before it. */
 export function hasNamed(
@@ -81,6 +81,11 @@ export async function isLossAccepted(
   const entry = await readLoss(sql, { auditKey: installationKey, tenant_id, id })
   if (!entry || (isMoved && readMetadata(entry).status_before !== 'moved')) return false
   return (witness?.last_id ?? 0) <= (lostHead(entry.metadata)?.last_id ?? 0)
+}
+
+/** Whether the tenant has no row, and an operator accepted that with its whole witnessed log. */
+export async function isGoneAccepted(sql: Queryable, of: Parameters<typeof isLossAccepted>[1]): Promise<boolean> {
+  return (await findMissingTenants(sql, [of.tenant_id])).length > 0 && (await isLossAccepted(sql, of))
 }
 
 async function readLoss(

@@ -85,10 +85,8 @@ async function compareRecorded(anchor: Anchor | undefined, options: LogCompariso
     } else if (place === 'unknown') await watch.raise(sql, { reason: TENANT_UNKNOWN, witness: undefined })
     else if (place === 'gone') {
       const lost = await readLostHead(sql, { auditKey, tenant_id, id: gone_id })
-      if (!lost) {
-        const isThere = (await findMissingTenants(sql, [tenant_id])).length === 0 // its row may have been deleted meanwhile
-        if (isThere) await watch.raise(sql, { reason: TENANT_BACK, witness: undefined })
-      } else {
+      if (!lost) await watch.raise(sql, { reason: TENANT_BACK, witness: undefined })
+      else {
         watch.held.rememberAnchored(lost)
         errors.push(...(await examineTenant(watch, options, (key) => key && watch.read(sql, key))))
       }

@@ -21,6 +21,7 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { compareWithWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../../guard/jobs/ask-witnesses.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
+import { isGoneAccepted } from '../../guard/named-entries.js'
 import { findHeadFault } from '../../guard/operations/diff-audit.js'
 import { listAlarms } from '../../guard/store/alarms.js'
 import { findUncovered } from '../../guard/store/anchors.js'
@@ -194,10 +195,13 @@ export async function examineAnchor(
   const installationKey = await openInstallationKey(sql, storeKeys)
   const faults: string[] = []
   const alarmed: string[] = []
-  const watches = new HeadWatches((tenant_id, reason) => {
+  const onAlarm = (tenant_id: string, reason: string) => {
     alarmed.push(tenant_id)
     faults.push(`${tenant_id === INSTALLATION_ID ? OWN_LOG : tenant_id}: ${reason}`)
-  })
+  }
+  const watches = new HeadWatches(onAlarm, undefined, (on, tenant_id, witness) =>
+    isGoneAccepted(on, { installationKey, tenant_id, witness }),
+  )
   const errors = await compareWithAnchor({
     sql,
     watches,

@@ -3,14 +3,8 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { INSTALLATION_ID, readJson, visible, visibleLine } from '@eaas/protocol'
 import { type Config, ConfigError, readConfig } from '../../core/config.js'
-import { performAsSystem } from '../../core/runner/perform.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
-import {
-  authenticTenant,
-  type OperatorTenant,
-  readTenantForOperator,
-  viewForOperator,
-} from '../../operators/tenants.js'
+import { authenticTenant, type OperatorTenant, viewForOperator } from '../../operators/tenants.js'
 import type { Format } from './command.js'
 import { print, printJson, table } from './output.js'
 import { messageOf, withServices } from './with-services.js'
@@ -51,11 +45,10 @@ export async function tenantListAll(file: string, format: Format): Promise<boole
     }
   }
   const kept = new Set(all.tenants.flatMap(({ tenant_id, status }) => (status === 'moved' ? [] : tenant_id)))
-  for (const { installation = '', tenant_id, moved_to } of all.tenants) {
-    if (kept.has(tenant_id)) continue
-    const error = `moved to ${describePlace(moved_to)}, but no installation that could be read here has it`
-    all.failed.push({ installation, tenant_id, error })
-  }
+  const error =
+    'it moved, but no installation that could be read here has it. In this one, eaas tenant show says where it moved'
+  for (const { installation = '', tenant_id } of all.tenants)
+    if (!kept.has(tenant_id)) all.failed.push({ installation, tenant_id, error })
   return printFound(all, format)
 }
 
@@ -82,9 +75,7 @@ async function findIn(config: Config): Promise<Found> {
     found.failed.push(...leftOut.map(({ tenant_id, reason }) => ({ tenant_id, error: reason })))
     for (const row of rows) {
       try {
-        const tenant = viewForOperator(authenticTenant(services, row))
-        const isMoved = tenant.status === 'moved'
-        found.tenants.push(isMoved ? await performAsSystem(services, row.tenant_id, readTenantForOperator()) : tenant)
+        found.tenants.push(viewForOperator(authenticTenant(services, row)))
       } catch (error) {
         found.failed.push({ tenant_id: row.tenant_id, error: messageOf(error) })
       }
@@ -125,10 +116,4 @@ export function mode({ envelope_only }: OperatorTenant): string {
 
 export function quota({ monthly_encrypt_quota }: OperatorTenant): string {
   return monthly_encrypt_quota === null ? 'no limit' : String(monthly_encrypt_quota)
-}
-
-export function describePlace(moved_to: OperatorTenant['moved_to']): string {
-  if (!moved_to) return 'another installation'
-  const { address, public_key } = moved_to
-  return `${address === undefined ? '' : `${visible(address)}, `}the installation with the public key ${visible(public_key)}`
 }

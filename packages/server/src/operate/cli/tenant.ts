@@ -11,7 +11,7 @@ import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/del
 import type { Stray } from '../store/moved-rows.js'
 import * as cli from './command.js'
 import { linesOf, print, printJson, printOnce, showProgress } from './output.js'
-import { describePlace, mode, quota, tenantList, tenantListAll } from './tenant-list.js'
+import { mode, quota, tenantList, tenantListAll } from './tenant-list.js'
 import { addTenantMove } from './tenant-move.js'
 import { findTenant, getTenant, performIn, withServices } from './with-services.js'
 
@@ -231,7 +231,7 @@ async function strayDelete(
 function describeDeletionOfMoved({ tenant, keys, versions, api_keys, last_entry }: DeletionPlan): string[] {
   const { name, tenant_id } = tenant
   return [
-    `Deleting what tenant ${visible(name)} (${tenant_id}) left here cannot be undone. It is served by ${describePlace(tenant.moved_to)}: make sure of that, and that there is a backup.`,
+    `Deleting what tenant ${visible(name)} (${tenant_id}) left here cannot be undone. It is served by ${describePlace(tenant)}: make sure of that, and that there is a backup.`,
     '',
     `Deleted here  the sealed secrets of ${counted(keys, 'key')} in ${counted(versions, 'version')}, ${counted(api_keys, 'API key')}, and all other rows of the tenant`,
     `              this part of the audit log, which ends at entry ${last_entry}; the other installation has the whole log`,
@@ -261,12 +261,18 @@ function describeDeletion({ tenant, keys, versions, api_keys, last_entry }: Dele
   ]
 }
 
+function describePlace({ moved_to }: tenants.OperatorTenant): string {
+  if (!moved_to) return 'another installation'
+  const { address, public_key } = moved_to
+  return `${address === undefined ? '' : `${visible(address)}, `}the installation with the public key ${visible(public_key)}`
+}
+
 function describeTenant(tenant: tenants.OperatorTenant): string[] {
   return linesOf(
     `name              ${visible(tenant.name)}`,
     `id                ${tenant.tenant_id}`,
     `status            ${tenant.status}`,
-    tenant.moved_to && `moved to          ${describePlace(tenant.moved_to)}`,
+    tenant.moved_to && `moved to          ${describePlace(tenant)}`,
     `mode              ${mode(tenant)}`,
     `encrypts a month  ${quota(tenant)}`,
     tenant.plaintext_encoding && `plaintext         ${tenant.plaintext_encoding} unless a call says otherwise`,
