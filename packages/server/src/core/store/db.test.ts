@@ -64,8 +64,10 @@ async function startDatabase({
         if (received.length < length) return
         const type = started ? String.fromCharCode(received[0] as number) : 'startup'
         if (type === 'P' || type === 'Q') {
-          text = received.toString('utf8', 5, length)
-          statements.push(text.replace(/\0/g, '').trim())
+          // Without the name of a prepared statement: the driver draws it at random, and it may contain `fail`.
+          const start = type === 'P' ? received.indexOf(0, 5) + 1 : 5
+          text = received.toString('utf8', start, received.indexOf(0, start))
+          statements.push(text.trim())
         }
         if (type === 'B') bound.push(received.toString('latin1', 5, length).replace(/^[^\\]*/, ''))
         received = received.subarray(length)
