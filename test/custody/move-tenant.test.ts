@@ -19,6 +19,7 @@ import { findHead } from '../../packages/server/src/core/store/audit.js'
 import { createWitnessEmitter } from '../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { createTreeReader } from '../../packages/server/src/guard/operations/proven-tree.js'
 import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
+import { deleteTenant } from '../../packages/server/src/operate/operations/delete-tenant.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { closeForMove } from '../../packages/server/src/operators/tenants.js'
 import { anchor, compare, coveredHead, invalid } from '../audit/installation/installation-scene.js'
@@ -245,6 +246,7 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
       'and back',
       async () =>
         move()
+          .then(() => deleteTenant(here.services, tenant_id, { confirm: 'acme' }))
           .then(() => rotateAged(here))
           .then(() => move(there, here)),
       () => here,
@@ -296,7 +298,9 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
   it('comes back once the signing key was replaced, with what it did meanwhile', async () => {
     await move()
     const next = (await by(there).call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body.wrapped_key
-    await expect(moveTenant(pair(there, here), { learnSeconds: 0 })).rejects.toThrow(/rotate the store key there/)
+    await expect(move(there, here)).rejects.toThrow(/still has what it left .*eaas tenant delete acme/)
+    await deleteTenant(here.services, tenant_id, { confirm: 'acme' })
+    await expect(move(there, here)).rejects.toThrow(/rotate the store key there/)
     await rotateAged(here)
     await move(there, here)
     expect((await by(here).call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: next })).body).toMatchObject({
@@ -476,7 +480,7 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
 })
 
 describe('a tenant that another installation has', { timeout: 60_000 }, () => {
-  it.each(['is served', 'has moved on from'])(
+  it.each(['is served', 'has moved on from', 'was deleted once it had moved on from'])(
     'is neither undone nor moved again if it %s there, even once its arrival is purged',
     async (state) => {
       const third = await startService()
@@ -484,11 +488,13 @@ describe('a tenant that another installation has', { timeout: 60_000 }, () => {
       await arriveOnly()
       if (state !== 'is served') await move(there, third)
       const { sql } = there.services
+      if (state.startsWith('was')) await deleteTenant(there.services, tenant_id, { confirm: 'acme' })
       await sql`delete from audit_log where tenant_id = ${tenant_id} and id < (select last_id from heads where tenant_id = ${tenant_id})`
       await expect(undoMove(pair())).rejects.toThrow(/has it already/)
       await expect(move()).rejects.toThrow(/has it already/)
       expect(await statusOf(here)).toBe('moving')
-      expect(await sql`select from tenant_peppers where tenant_id = ${tenant_id}`).not.toHaveLength(0)
+      if (!state.startsWith('was'))
+        expect(await sql`select from tenant_peppers where tenant_id = ${tenant_id}`).not.toHaveLength(0)
     },
   )
 

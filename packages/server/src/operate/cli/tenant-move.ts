@@ -43,7 +43,9 @@ export function addTenantMove(tenant: Command): void {
       new Option(
         '--undo-without-target',
         'serve the tenant here again if the other installation is lost for good, which is not opened then. You state that it never served the tenant and never will: otherwise what the tenant did there is missing here, or both serve it. The logs record that',
-      ).conflicts('undo'),
+      )
+        .conflicts('undo')
+        .implies({ to: '' }), // so that it need not be given
     )
     .addOption(JSON_OPTION)
     .action((name: string, options: MoveOptions) => tenantMove(commandConfig(), name, options))
@@ -92,12 +94,11 @@ async function tenantMove(config: Config, name: string, options: MoveOptions): P
     const unchanged = `this command has not changed tenant ${name} yet: eaas tenant show ${name} tells whether it is closed`
     tell(`${isClosing ? closed : unchanged}. ${hint}`)
   }
-  const release = beforeEnd(tellState)
+  const release = isLost ? () => undefined : beforeEnd(tellState)
   const work = () =>
     withServices(config, async (from) => {
       const found = await getTenant(from, name)
       if (isLost) {
-        release()
         await undoWithoutTarget({ from, tenant_id: found.tenant_id })
         return { found, closedMs: 0 }
       }

@@ -15,15 +15,7 @@ import { findTenant } from '../../core/store/tenants.js'
 import { anchorHeads } from '../../guard/anchor-heads.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
 import type { Reason } from '../../operators/tenants.js'
-import {
-  deleteEntriesAfter,
-  deleteLeft,
-  deletePeppersOf,
-  findStray,
-  mayDelete,
-  type Stray,
-  withoutTimeouts,
-} from '../store/moved-rows.js'
+import { deleteCopied, deleteLeft, findStray, mayDelete, type Stray, withoutTimeouts } from '../store/moved-rows.js'
 
 export async function assertMayDelete(
   sql: Queryable,
@@ -48,9 +40,8 @@ export async function deleteMoved(services: Services, tenant_id: string, { reaso
     const { status } = await readForChange(lock, services.storeKeys, head)
     if (status !== 'moved')
       throw new Refusal('E_STATE', `tenant ${tenant_id} has not arrived in another installation: nothing was deleted`)
-    await deletePeppersOf(lock, tenant_id)
+    await deleteCopied(lock, tenant_id)
     await deleteLeft(lock, tenant_id)
-    await deleteEntriesAfter(lock, tenant_id, 0)
     const metadata = {
       tenant_id,
       status_before: 'moved',
@@ -95,8 +86,7 @@ export async function deleteStray(
   await assertMayDelete(services.sql)
   const { head, entries } = await withoutDeadlines(services.sql).begin(async (lock) => {
     await withoutTimeouts(lock)
-    await deletePeppersOf(lock, tenant_id)
-    const entries = await deleteEntriesAfter(lock, tenant_id, 0)
+    const entries = await deleteCopied(lock, tenant_id)
     const metadata = { tenant_id, entries, left_by: 'an interrupted move', ...(reason !== undefined && { reason }) }
     const note: EntryNote = { action: 'installation.purge', metadata }
     const head = await recordForInstallation(services, lock, systemCaller(services), [note])

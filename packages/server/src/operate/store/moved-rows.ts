@@ -65,7 +65,7 @@ export async function mayDelete(sql: Queryable): Promise<boolean> {
   return row?.may ?? false
 }
 
-/** Deletes what a tenant left when it moved away, before it comes back. Its log stays, and is continued. */
+/** Deletes what a tenant left when it moved away, except what `deleteCopied` deletes. */
 export async function deleteLeft(sql: Transaction, tenant_id: string): Promise<void> {
   for (const table of TABLES) await sql`delete from ${sql(table)} where tenant_id = ${tenant_id}`
 }
@@ -98,10 +98,6 @@ export function lockPeppersOf(sql: Transaction, tenant_id: string): Promise<Tena
     where tenant_id = ${tenant_id} order by number for update`
 }
 
-export async function deletePeppersOf(sql: Transaction, tenant_id: string): Promise<void> {
-  await sql`delete from tenant_peppers where tenant_id = ${tenant_id}`
-}
-
 export async function withoutTimeouts(sql: Transaction): Promise<void> {
   await sql`
     select pg_catalog.set_config('statement_timeout', '0', true),
@@ -119,9 +115,10 @@ export async function countEntries(
   return row?.entries ?? 0
 }
 
-/** Returns how many they were. */
-export async function deleteEntriesAfter(sql: Transaction, tenant_id: string, after_id: number): Promise<number> {
-  return (await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${after_id}`).count
+/** Deletes the peppers and the entries, which are written before a tenant arrives. Returns how many entries they were. */
+export async function deleteCopied(sql: Transaction, tenant_id: string): Promise<number> {
+  await sql`delete from tenant_peppers where tenant_id = ${tenant_id}`
+  return (await sql`delete from audit_log where tenant_id = ${tenant_id}`).count
 }
 
 export type Stray = { tenant_id: string; entries: number }

@@ -35,22 +35,16 @@ import { findTenant, type TenantRow, updateTenant } from '../../../core/store/te
 import { recordForInstallation } from '../../../guard/installation-log.js'
 import { listAlarms } from '../../../guard/store/alarms.js'
 import { authenticTenant, closeForMove } from '../../../operators/tenants.js'
-import {
-  arePeppersKnown,
-  deleteEntriesAfter,
-  deletePeppersOf,
-  lockPeppersOf,
-  withoutTimeouts,
-} from '../../store/moved-rows.js'
+import { arePeppersKnown, deleteCopied, lockPeppersOf, withoutTimeouts } from '../../store/moved-rows.js'
 import { assertMayDelete } from '../delete-moved.js'
 import { copyWhileServed, getState, type Move, type MoveOptions, type Reading } from './copy-log.js'
 import { stagePeppers } from './stage-peppers.js'
 import {
   type Arriving,
   arrive,
+  assertAbsent,
   assertNameIsFree,
   describeStatus,
-  findLeft,
   keyOf,
   notTheLog,
   rowKeyOf,
@@ -113,9 +107,8 @@ export async function undoMove(move: Move, { onClosing }: Pick<MoveOptions, 'onC
       if (await findArrival(move, { on: there, head, auditKey })) throw arrived(tenant)
       // A purge or a restored backup may hide that it arrived.
       if (tenant.status === 'moving') await assertNoAlarm(move, there)
-      const left = await findLeft(move, there, { tenant, head })
-      await deletePeppersOf(there, tenant_id)
-      await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
+      await assertAbsent(move, there, { tenant, head })
+      await deleteCopied(there, tenant_id)
     })
     return tenant.status === 'moving' ? reopen(from, lock, { tenant, head, auditKey, to: keyOf(to), noted }) : undefined
   })
@@ -209,13 +202,13 @@ async function assertMovable(move: Move, tenant: TenantRow): Promise<boolean> {
   const { name, status } = tenant
   if (status !== 'active' && status !== 'moving')
     throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
-  await signMove(move, from.sql)
   const copied_id = await findLastId(to.sql, tenant_id) // before the head, up to which another command may be copying
   const head = await findHead(from.sql, tenant_id)
   if (!head) throw new Refusal('E_STATE', `the head of the log of tenant ${name} is missing: see eaas doctor`)
   const { auditKey } = await getState(move)
   if (await findArrival(move, { on: to.sql, head, auditKey })) return true
-  await findLeft(move, to.sql, { tenant, head })
+  await assertAbsent(move, to.sql, { tenant, head })
+  await signMove(move, from.sql)
   if (copied_id > head.last_id) throw notTheLog()
   await assertNameIsFree(move, to.sql, name)
   // Once the tenant is closed, an alarm there would keep it from arriving or from being served.

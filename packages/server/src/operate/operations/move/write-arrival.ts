@@ -27,21 +27,15 @@ import type { EntryNote, Services } from '../../../core/runner/operation.js'
 import { systemCaller } from '../../../core/runner/perform.js'
 import { Refusal } from '../../../core/runner/refusal.js'
 import { listApiKeys } from '../../../core/store/api-keys.js'
-import { findHead, insertHead, lockHead } from '../../../core/store/audit.js'
+import { findHead, insertHead } from '../../../core/store/audit.js'
 import type { Queryable, Transaction } from '../../../core/store/db.js'
 import { withoutDeadlines } from '../../../core/store/deadline.js'
 import { listKeys, listTenantKeyVersions } from '../../../core/store/keys.js'
 import { findTenant, findTenantByName, insertTenant, type TenantRow } from '../../../core/store/tenants.js'
 import { lockInstallationHead, recordForInstallation } from '../../../guard/installation-log.js'
+import { isLossAccepted } from '../../../guard/named-entries.js'
 import { authenticTenant } from '../../../operators/tenants.js'
-import {
-  COPIED_TABLES,
-  copyRows,
-  countEntries,
-  deleteLeft,
-  insertRows,
-  withoutTimeouts,
-} from '../../store/moved-rows.js'
+import { COPIED_TABLES, copyRows, countEntries, insertRows, withoutTimeouts } from '../../store/moved-rows.js'
 import { copyEntries, findCopied, findStart, type Move, type Position } from './copy-log.js'
 import { assertStaged, type StagedPeppers } from './stage-peppers.js'
 
@@ -89,10 +83,8 @@ async function writeAll(
 ): Promise<{ moved: ChainedEntry; own: Head; installation: Head }> {
   const { from, to, tenant_id } = move
   await withoutTimeouts(there)
-  await lockHead(there, tenant_id) // before the peppers (installation-log.ts); there is one if the tenant was there before
   await assertStaged(tenant_id, { lock, there, peppers })
-  await findLeft(move, there, { tenant, head })
-  await deleteLeft(there, tenant_id)
+  await assertAbsent(move, there, { tenant, head })
   const { marks, id: purged_through } = await findStart(move, lock, auditKey)
   const { key_change, key_changes } = await signMove(move, lock)
   const log = endLog(move, { head, tenant, auditKey, address, purged_through, key_change })
@@ -280,20 +272,24 @@ export async function assertNameIsFree({ tenant_id }: Move, there: Queryable, na
 }
 
 /**
- * Finds the head that the tenant left there when it moved away: its row is `moved`, and its log is no longer than here.
- * @throws Refusal E_STATE if the tenant is there, or its log went on from there
+ * @throws Refusal E_STATE if the tenant is there, or what it left when it moved away, or if it arrived there and moved
+ * on: then nothing of it may be there any more, and it must be served neither there nor here
  */
-export async function findLeft(
+export async function assertAbsent(
   { to, tenant_id }: Move,
   there: Queryable,
   { tenant: { name }, head }: Pick<Arriving, 'tenant' | 'head'>,
-): Promise<Head | undefined> {
+): Promise<void> {
   const [row, left] = [await findTenant(there, tenant_id), await findHead(there, tenant_id)]
+  const arrived = { ...head, last_id: head.last_id + 1 }
+  const { installationKey } = to
+  const hasMovedOn = await isLossAccepted(there, { installationKey, tenant_id, witness: arrived, isMoved: true })
+  if (!row && !left && !hasMovedOn) return
   const status = row && authenticTenant(to, row).status
-  if ((!row || status === 'moved') && (!left || left.last_id <= head.last_id)) return left
+  const isLeft = status === 'moved' && left && left.last_id <= head.last_id
   const why =
-    status === 'moving'
-      ? 'is moving it: end or undo that'
-      : 'has it already, with another log or one that ends elsewhere'
+    (status === 'moving' && 'is moving it: end or undo that') ||
+    (isLeft && `still has what it left when it moved away: delete that first (there, eaas tenant delete ${name})`) ||
+    'has it already, or had it, with another log or one that ends elsewhere'
   throw new Refusal('E_STATE', `tenant ${name}: the other installation ${why}; nothing was changed there`)
 }
