@@ -159,11 +159,7 @@ describe.runIf(IS_SLOW_RUN)('with a server for development', () => {
   it.each(ADAPTERS.map((name) => [`packages/${name.replace('@eaas/', '')}/README.md`, name]))(
     'of %s: install what it names, and run its program',
     async (path, name) => {
-      // What `npm run pack` prints installs the adapter and the SDK.
-      const [, others = ''] =
-        /then the printed command for ORMs,.*? install ((?:`\S+`(?: and )?)+)\./.exec(
-          readPage(path).replaceAll('\n', ' '),
-        ) ?? []
+      const [, others = ''] = /Also install ((?:`\S+`(?: and )?)+)\./.exec(readPage(path).replaceAll('\n', ' ')) ?? []
       expect(others).not.toBe('')
       await followProgram(path, [name, '@eaas/sdk', ...others.replaceAll('`', '').split(' and ')])
     },
