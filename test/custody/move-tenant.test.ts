@@ -18,6 +18,7 @@ import { performAsSystem } from '../../packages/server/src/core/runner/perform.j
 import { findHead } from '../../packages/server/src/core/store/audit.js'
 import { createWitnessEmitter } from '../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { createTreeReader } from '../../packages/server/src/guard/operations/proven-tree.js'
+import { examinePurge } from '../../packages/server/src/operate/cli/examine-logs.js'
 import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
 import { deleteTenant } from '../../packages/server/src/operate/operations/delete-tenant.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
@@ -352,6 +353,12 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     await to.refreshStoreKeys()
     const keys = await to.caller(caller.secret).call('GET', '/v1/keys')
     expect(keys.body.count).toBe(6)
+    const examined = ({ services: { sql, storeKeys } }: Service) =>
+      examinePurge(sql, storeKeys, { auditRetentionMonths: 1 })
+    expect([await examined(from), await examined(to)]).toEqual([
+      { detail: 'nothing older than 1 month is held back' }, // the other installation purges the log
+      { warning: true, detail: expect.stringContaining('are kept until you act') },
+    ])
     for (const { services } of [from, to])
       expect(await performAsSystem(services, tenant_id, verifyAudit({}))).toMatchObject({ valid: true })
   })

@@ -11,7 +11,7 @@ import { verifyLog } from '../../core/audit/verify/verify.js'
 import type { Config } from '../../core/config.js'
 import { deriveRowKey, type StoreKeys } from '../../core/crypto/key-hierarchy.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { createTenantStates } from '../../core/runner/tenant-state.js'
+import { createTenantStates, isMovedAway } from '../../core/runner/tenant-state.js'
 import { findHead, readChain } from '../../core/store/audit.js'
 import type { Sql } from '../../core/store/db.js'
 import { findCurrentInstallation } from '../../core/store/instance.js'
@@ -238,6 +238,7 @@ export async function examinePurge(
   const now = Date.now()
   const kept: string[] = []
   for (const tenant of await listTenants(sql)) {
+    if (isMovedAway(tenant)) continue
     try {
       const log = { sql, state: { tenant, auditKey: openAuditKey(storeKeys, tenant) } }
       const left = await findLeft(log, { retentionMonths, now })
