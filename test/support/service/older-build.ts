@@ -7,8 +7,10 @@ import { ROOT } from '../sources/source-files.js'
 
 /** What a build of the server reads in addition to the modules. */
 const SOURCES = ['docs', 'package.json', 'tsconfig.json', 'packages', 'test/independent']
-/** In the order in which they are built; `protocol` is inlined. */
-const PACKAGES = ['protocol', 'audit', 'server']
+/** Inlined from their sources. */
+const INLINED = ['protocol', 'postgres']
+/** In the order in which they are built. */
+const BUILT = ['audit', 'server']
 const MIGRATIONS = 'packages/server/migrations'
 
 /** Commits whose builds have the schema of these sources. */
@@ -51,11 +53,11 @@ export function buildCommit(commit: string, migration?: string): string {
   execFileSync('tar', ['x', '-C', root], { input: archive })
   if (migration !== undefined) writeFileSync(join(root, MIGRATIONS, '900-later.sql'), migration)
   linkModules('.', root)
-  for (const name of PACKAGES) {
+  for (const name of [...INLINED, ...BUILT]) {
     symlink(join(root, 'packages', name), join(root, 'node_modules/@eaas', name))
     linkModules(`packages/${name}`, root)
   }
-  for (const name of PACKAGES.slice(1)) {
+  for (const name of BUILT) {
     const tsup = join(ROOT, 'node_modules/.bin/tsup')
     execFileSync(tsup, ['--no-dts'], { cwd: join(root, 'packages', name), stdio: ['ignore', 'ignore', 'inherit'] })
   }
