@@ -74,7 +74,7 @@ function number(help: string, { otherwise, least, most, unset = String(otherwise
 function choice<const Value extends string>(
   help: string,
   values: readonly Value[],
-  { otherwise, unset = otherwise }: { otherwise: Value; unset?: string },
+  { otherwise }: { otherwise: Value },
 ): Setting<Value> {
   const expected = `one of ${values.join(', ')}`
   const read = (text: string = otherwise, name = '') => {
@@ -82,7 +82,7 @@ function choice<const Value extends string>(
     if (value === undefined) throw new ConfigError(`${name} must be ${expected}, got ${text}`)
     return value
   }
-  return { help: `${help}${values.join(', ')}`, unset, read, schema: z.enum(values), expected }
+  return { help: `${help}${values.join(', ')}`, unset: otherwise, read, schema: z.enum(values), expected }
 }
 
 const SETTINGS = {
@@ -95,10 +95,11 @@ const SETTINGS = {
     { unset: 'an embedded database', secret: 'whole' },
   ),
   EAAS_DATABASE_URL_FILE: filled('a file with the URL of PostgreSQL, which each new connection reads again'),
-  EAAS_DATABASE_POOLER: choice('mode of the pooler in front of PostgreSQL: ', ['auto', 'transaction', 'none'], {
-    otherwise: 'auto',
-    unset: 'auto, detected',
-  }),
+  EAAS_DATABASE_POOLER: choice(
+    'mode of the pooler in front of PostgreSQL; with auto, the server detects it: ',
+    ['auto', 'transaction', 'none'],
+    { otherwise: 'auto' },
+  ),
   EAAS_DATABASE_APPENDS: choice(
     "to how many tenants' logs one statement may append (a database that spans machines always has one): ",
     ['many', 'one'],
