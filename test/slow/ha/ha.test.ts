@@ -158,8 +158,12 @@ describe.runIf(programs)('synchronous replication', () => {
       expect([command, code, code === 0 ? '' : stdout + stderr]).toEqual([command, 0, ''])
     }
     for (const { url, stderr } of servers) {
-      const { status, detail } = await (await fetch(`${url}/health`)).json()
-      expect([status, detail]).toEqual(['healthy', undefined])
+      const health = async () => {
+        const { status, detail } = await (await fetch(`${url}/health`)).json()
+        return [status, detail]
+      }
+      // A job that failed in the outage is tried again within minutes.
+      await expect.poll(health, { timeout: 180_000, interval: 1_000 }).toEqual(['healthy', undefined])
       expect(stderr).not.toContain('the audit chain is broken')
     }
     const numbers = Object.keys(targets).map((name, at) => {
