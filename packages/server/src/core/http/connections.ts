@@ -36,7 +36,7 @@ interface Connection {
   isUnused: boolean // its first call is still to come
   readBefore: number // bytes that had arrived when the last call was answered; any further byte begins another call
   isWithdrawn: boolean // it takes no more calls: its certificate is no longer accepted, or it sent bytes that are not a request
-  newest?: { request: IncomingMessage; response: ServerResponse }
+  newest?: { request: IncomingMessage; response: ServerResponse } | undefined // until both have ended: its headers have an API key
 }
 
 const PARSER_ERROR = 'parserError'
@@ -119,10 +119,11 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     if (connection && !request.raw.complete) linger(request.raw)
     done(null, payload)
   })
-  app.addHook('onResponse', ({ raw: { socket } }, reply, done) => {
+  app.addHook('onResponse', ({ raw: { socket, complete } }, reply, done) => {
     const connection = open.get(socket)
     if (connection) {
       connection.calls -= 1
+      if (complete && connection.calls === 0) connection.newest = undefined
       connection.readBefore = socket.bytesRead
       if (connection.isWithdrawn) socket.destroySoon()
       // No call begins after an answer that closes the connection: its client would never learn the outcome (RFC 9112 9.6).
