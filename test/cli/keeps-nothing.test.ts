@@ -1,10 +1,12 @@
-// What a server is sent leaves no trace: neither in its database nor in its log, in envelope mode and in server mode, served or refused.
+// What a server is sent leaves no trace: neither in its database nor in its log nor in its heap, in envelope mode and in server mode,
+// served or refused.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { runCommand } from '../support/service/command-host.js'
 import { connectTo, type EaasProcess, startEaas } from '../support/service/eaas-process.js'
+import { heapOf, WITH_HEAP } from '../support/service/heap.js'
 
 const TIMEOUT_MS = 120_000
 
@@ -18,7 +20,7 @@ beforeAll(async () => {
   secret = filled.api_key.secret
   const opened = await runCommand(['tenant', 'set', 'acme', '--envelope-only', 'false'], { database })
   expect([opened.code, opened.stderr]).toEqual([0, ''])
-  server = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'debug' } })
+  server = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'debug', ...WITH_HEAP } })
 }, TIMEOUT_MS)
 afterAll(() => server?.stop())
 
@@ -56,7 +58,7 @@ const spellings = (bytes: Buffer) => [
 ]
 
 describe('a server', { timeout: TIMEOUT_MS }, () => {
-  it('keeps no data key, no value, no ciphertext and no API key that it is sent, in its database or its log', async () => {
+  it('keeps no data key, no value, no ciphertext and no API key that it is sent, in its database, its log or its heap', async () => {
     const key_id = (await send('/v1/keys', { name: 'the name of a key' })).body.id as string
     const deks = [randomBytes(32), randomBytes(32), randomBytes(32)]
     const [dek = '', batched = '', refused = ''] = deks.map((bytes) => bytes.toString('base64'))
@@ -106,6 +108,8 @@ describe('a server', { timeout: TIMEOUT_MS }, () => {
     const rows = await readDatabase()
     expect(rows).toContain('the name of a key')
     expect(found(rows)).toEqual([])
+    // While the connections of the calls are still open.
+    expect(found((await heapOf(server)).toString('latin1'))).toEqual([])
     const { stderr, stdout } = await server.stop()
     expect(stderr).toContain('"msg":"request"')
     expect(found(stderr + stdout)).toEqual([])

@@ -2,20 +2,15 @@
 // in what the server wrote, stored and answered, and in its memory. keeps-nothing.test.ts is the short form.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { openKeks, openLogKeys } from '../independent/stored.js'
 import { freshDatabase } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
-import {
-  connectTo,
-  createTenantInProcess,
-  type EaasProcess,
-  runEaas,
-  startEaas,
-} from '../support/service/eaas-process.js'
+import { connectTo, createTenantInProcess, runEaas, startEaas } from '../support/service/eaas-process.js'
+import { heapOf, WITH_HEAP } from '../support/service/heap.js'
 import { callsOf } from '../support/service/load.js'
 import { send } from '../support/service/service.js'
 
@@ -83,20 +78,6 @@ function readMapped(memory: number, into: Buffer, at: number): number {
   }
 }
 
-/** Has the server collect its garbage and write its heap, and returns that. */
-async function heapOf({ pid }: EaasProcess): Promise<Buffer> {
-  const folder = readlinkSync(`/proc/${pid}/cwd`)
-  const snapshots = () => readdirSync(folder).filter((name) => name.endsWith('.heapsnapshot'))
-  process.kill(pid, 'SIGUSR2')
-  await expect
-    .poll(() => snapshots().map((name) => readFileSync(join(folder, name)).subarray(-2).toString()), { interval: 500 })
-    .toEqual([']}'])
-  const [name = ''] = snapshots()
-  const heap = readFileSync(join(folder, name))
-  rmSync(join(folder, name))
-  return heap
-}
-
 it('keeps secrets out of what it writes, stores and answers, and lets go of them', async () => {
   const folder = guardedDir('eaas-canaries').path
   const secretFile = (name: string, content: string) => {
@@ -128,7 +109,7 @@ it('keeps secrets out of what it writes, stores and answers, and lets go of them
   const options = {
     rootKey: null,
     ...(database.backend === 'embedded' ? { database } : {}),
-    environment: { ...root, ...login, EAAS_LOG_LEVEL: 'debug', NODE_OPTIONS: '--heapsnapshot-signal=SIGUSR2' },
+    environment: { ...root, ...login, EAAS_LOG_LEVEL: 'debug', ...WITH_HEAP },
   }
   const log = join(folder, 'log')
   const eaas = await startEaas({ ...options, stderr: openSync(log, 'w') })

@@ -51,6 +51,8 @@ export interface EaasProcess {
   /** The URL that it listens at now; the port changes with each start. */
   readonly url: string
   readonly pid: number
+  /** where its process works */
+  readonly folder: string
   readonly stdout: string
   readonly stderr: string
   /** Starts again on the same data after `kill9` or `stop`; resolves when it listens. */
@@ -79,6 +81,9 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
     },
     get pid() {
       return running().child.pid ?? 0
+    },
+    get folder() {
+      return guard?.path ?? ''
     },
     get stdout() {
       return running().stdout
