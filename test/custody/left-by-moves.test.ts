@@ -181,6 +181,9 @@ describe('a tenant that is served elsewhere', TIMEOUT, () => {
         if (table !== 'chain_alarms') await sql`delete from ${sql(table)} where tenant_id = ${tenant_id}`
       await round(command)
       await acceptLostTenant(command.services, tenant_id, 'its rows were put back')
+      await restoreTables(sql as unknown as Scene['sql'], 'served', ['tenants'])
+      await expect(readServedHere(sql, tenant_id)).rejects.toThrow(/is moved/) // as before, also if this is done again
+      await sql`delete from tenants where tenant_id = ${tenant_id}`
       for (const service of [command, here]) {
         await round(service)
         expect(watchesOf(service.services.committer).get(tenant_id).alarm).toBeUndefined()

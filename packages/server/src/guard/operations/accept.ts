@@ -80,6 +80,8 @@ export interface LostTenant {
   witnessed_id: number
   witnessed_hash: string
   raised_at: string
+  /** if another installation continues its log */
+  status_before?: 'moved'
 }
 
 /**
@@ -112,12 +114,14 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
     const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
     const { raised_at } = alarm
+    const isMoved = (await readRecordedTenants(transaction, tenant_id)).statuses.get(tenant_id) === 'moved'
     const lost = {
       tenant_id,
       is_alarm_proven: equalBytes(alarm.mac, alarmMac(installationKey, alarm)),
       witnessed_id: last_id,
       witnessed_hash: encodeHex(hash),
       raised_at: new Date(raised_at).toISOString(),
+      ...(isMoved && ({ status_before: 'moved' } as const)),
     }
     const note: EntryNote = { action: 'installation.tenant_gone', metadata: { ...lost, reason } }
     return { lost, head: await anchorHeads(services, transaction, { notes: [note], without: tenant_id }) }

@@ -125,12 +125,14 @@ async function lostTenant(config: Config, tenant_id: string, { reason, json }: A
 }
 
 function describeLostTenant(
-  { tenant_id, is_alarm_proven, witnessed_id, witnessed_hash, raised_at }: LostTenant,
+  { tenant_id, is_alarm_proven, witnessed_id, witnessed_hash, raised_at, status_before }: LostTenant,
   reason: string,
 ): string[] {
   return [
     `Accepted: tenant ${tenant_id} is gone from the database. Its alarm is cleared.`,
-    'The tenant, its log and all its keys are lost unless a newer backup is restored, or one of the installation that it moved here from: data encrypted under those keys cannot be decrypted.',
+    status_before
+      ? 'It had moved away: the other installation has it.'
+      : 'The tenant, its log and all its keys are lost unless a newer backup is restored, or one of the installation that it moved here from: data encrypted under those keys cannot be decrypted.',
     "The installation's log records it (eaas audit list --installation). Keep these lines too, and the checkpoint files:",
     '',
     `witness  entry ${witnessed_id}, hash ${witnessed_hash}, alarm of ${raised_at}`,
