@@ -13,6 +13,7 @@ import { createWitnessEmitter } from '../../../packages/server/src/guard/jobs/em
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
 import { diffAudit } from '../../../packages/server/src/guard/operations/diff-audit.js'
 import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
+import { createComparisons } from '../../../packages/server/src/installation-comparisons.js'
 import { examineCheckpoints } from '../../../packages/server/src/operate/cli/examine-logs.js'
 import { type Server, serverOf } from '../../support/audit/audit-scene.js'
 import { runCommand } from '../../support/service/command-host.js'
@@ -306,4 +307,39 @@ describe('eaas audit diff of a fork that goes on past a kept checkpoint', () => 
     expect(diff).toMatchObject({ differs_at: null, entry_fault: null, head_fault: { reason: 'head_mismatch' } })
     expect(snapshots).toBe(2)
   })
+})
+
+describe('a fork whose true log is lost', () => {
+  it.each([
+    ['', 1],
+    [', twice if its head was missing, since the first acceptance knew only the fork', 2],
+  ])(
+    'is accepted for a process that saw less of the true log than an anchor covers of the fork%s',
+    async (_, acceptances) => {
+      const scene = await twoTenants()
+      const { secret, tenant } = scene.victim
+      const running = current()
+      const { sql } = running.services
+      expect((await scene.victim.call('POST', '/v1/keys', { name: 'acknowledged' })).status).toBe(201)
+      const fork = await makeFork(running, scene, 4)
+      await fork.showFork()
+      await anchorNow(fork.forking.services)
+      const round = (server: Witnessing) =>
+        createComparisons(server.services, async () => undefined, {}).sharedAlarms.compare({ findsUnseen: true })
+      const status = async () => (await running.caller(secret).call('GET', '/v1/keys')).status
+      expect(await status()).toBe(500)
+      await round(running)
+      if (acceptances > 1) await sql`delete from heads where tenant_id = ${tenant.tenant_id}`
+      for (let at = 0; at < acceptances; at++) {
+        expect([await status(), await sql`select from chain_alarms`]).toEqual([500, [{}]])
+        const command = serverOf(running)
+        await compare(command)
+        await round(command)
+        await acceptRollback(command.services, tenant.tenant_id, { reason: 'the true log is lost' })
+        await round(running)
+      }
+      expect([await status(), await status()]).toEqual([200, 200])
+      expect(running.alarms).toHaveLength(1)
+    },
+  )
 })

@@ -1,7 +1,7 @@
 // Shares alarms among the processes of one database (chain.md 10): each writes its own as rows, and adopts those of others.
 import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
+import { type AuditKey, alarmMac, type ChainAlarm, equalBytes, type Witness } from '../../core/audit/formats/chain.js'
 import { findEntryHash } from '../../core/store/audit.js'
 import { isPartUnreachable } from '../../core/store/db.js'
 import { assertWhole, HiddenRowsError } from '../../core/store/tampered-row.js'
@@ -91,22 +91,30 @@ export function createSharedAlarms({
     const { reason, last_id, hash, policy_version } = row
     const witness = last_id === 0 ? undefined : { last_id, hash, policy_version }
     if (watch.alarm) return watch.learnWitness(witness)
-    // If this process witnessed a later head than the row, it replaces the alarm by its own. Taken before the log is
-    // read, which may be cut off by now; a command has read the log already when it opened.
+    // If this process witnessed a later head than the row, it replaces the alarm by its own, unless the log is a fork that
+    // has that head and lacks the row's. Taken before the log is read, which may be cut off by now; a command has read the
+    // log already when it opened.
     const own = isServing ? watch.held.proven : watch.held.provenTold
     await compareLog(sql, watch, auditKey)
-    watch.learn({ reason, witness: laterOf(witness, own) })
+    const isFork = witness !== undefined && !(await hasEntry(row.tenant_id, witness))
+    watch.learn({ reason, witness: isFork ? witness : laterOf(witness, own) })
   }
 
   // Whether the loss was accepted, and the log is the one that was left then: such a row was restored. An alarm without
   // a witness or a proven policy version may be about a later loss.
   async function wasAccepted(row: ChainAlarm, auditKey: AuditKey): Promise<boolean> {
-    const { tenant_id, last_id, policy_version } = row
-    if (policy_version === 0) return false
-    const accepted = await findAcceptedRollback(sql, { tenant_id, auditKey }, row)
-    if (!accepted || last_id > accepted.agrees_through) return accepted !== undefined
+    return row.policy_version > 0 && isAccepted({ tenant_id: row.tenant_id, auditKey }, row)
+  }
+
+  async function isAccepted(log: { tenant_id: string; auditKey: AuditKey }, witness: Witness): Promise<boolean> {
+    const accepted = await findAcceptedRollback(sql, log, witness)
+    if (!accepted || witness.last_id > accepted.agrees_through) return accepted !== undefined
+    return hasEntry(log.tenant_id, witness)
+  }
+
+  async function hasEntry(tenant_id: string, { last_id, hash }: Witness): Promise<boolean> {
     const found = await findEntryHash(sql, tenant_id, last_id)
-    return found !== undefined && equalBytes(found, row.hash)
+    return found !== undefined && equalBytes(found, hash)
   }
 
   // If the row is gone, either the alarm was settled, as the tenant's log records, or the row was deleted and is written
@@ -159,7 +167,7 @@ export function createSharedAlarms({
 
   async function isSettled(tenant_id: string, auditKey: AuditKey, alarm: Alarm): Promise<boolean> {
     const log = { tenant_id, auditKey }
-    if (alarm.witness) return (await findAcceptedRollback(sql, log, alarm.witness)) !== undefined
+    if (alarm.witness) return isAccepted(log, alarm.witness)
     const before = acceptedBefore.get(alarm)
     return before !== undefined && (await findNewestAcceptance(sql, log)).id > before
   }
