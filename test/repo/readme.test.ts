@@ -78,7 +78,7 @@ describe.each(documents.filter((document) => document.startsWith('docs/coming-fr
     expect(headings).toEqual(
       expect.arrayContaining(['Alike', 'Better here', 'Missing here', 'Move the data', 'Sources']),
     )
-    expect(read(document)).toMatch(/^## Sources\n\n.*\b\d{4}-\d\d-\d\d\b/ms)
+    expect(read(document)).toMatch(/^## Sources\n\n(?:.+\n)*?.*\b\d{4}-\d\d-\d\d\b/m)
     const sources = [...read(document).matchAll(/^\[(\w+)\]: https:/gm)].map(([, name]) => name)
     const cited = [...read(document).matchAll(/\]\[(\w+)\]/g)].map(([, name]) => name)
     expect([...new Set(cited)].sort()).toEqual(sources.sort())
