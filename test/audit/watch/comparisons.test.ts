@@ -1,10 +1,17 @@
 // Comparisons of a process with the database, which somebody who locks a table can keep from being made: calls are refused when that lasts.
 
-import { describe, expect, it, vi } from 'vitest'
+import { genesisHash } from '@eaas/audit/formats'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { ComparisonOverdueError } from '../../../packages/server/src/core/audit/append-errors.js'
+import { anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
+import { writeAlarm } from '../../../packages/server/src/guard/store/alarms.js'
 import { Comparisons, OVERDUE_MS } from '../../../packages/server/src/guard/watch/comparisons.js'
 import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
+import { createComparisons } from '../../../packages/server/src/installation-comparisons.js'
+import { rotateAged } from '../../support/custody/rotation.js'
 import { answering } from '../../support/database/answering.js'
+import { backend } from '../../support/database/database.js'
+import { startService } from '../../support/service/service.js'
 import { setWatchScene } from './scene.js'
 
 const scene = setWatchScene()
@@ -132,3 +139,61 @@ describe('comparisons that fail', () => {
     expect(comparisons.isOverdue).toBe(true)
   })
 })
+
+describe('a tenant whose audit key is put back under a store key that is gone', () => {
+  it.skipIf(backend() === 'embedded')(
+    'is refused by a server that starts then, once its comparisons are overdue; other tenants are served',
+    async () => {
+      const service = await startService()
+      onTestFinished(service.close)
+      const [lost, other] = [await service.createTenant(), await service.createTenant()]
+      const { tenant_id } = lost.tenant
+      const { sql } = service.services
+      await anchorNow(service.services)
+      await lost.call('POST', '/v1/keys', { name: 'not yet anchored' })
+      const read = () => sql`select wrapped_audit_key from tenants where tenant_id = ${tenant_id}`
+      const before = await read()
+      await rotateAged(service)
+      const after = await read()
+      const put = ([row]: typeof before) =>
+        sql.begin(async (transaction) => {
+          await transaction`set local session_replication_role = replica` // or the foreign key of store keys refuses it
+          await transaction`update tenants set ${sql(row ?? {})} where tenant_id = ${tenant_id}`
+        })
+      await put(before)
+      const forged = {
+        reason: 'forged',
+        last_id: 0,
+        hash: genesisHash(tenant_id),
+        policy_version: 0,
+        mac: new Uint8Array(32),
+      }
+      await writeAlarm(sql, { tenant_id, raised_at: new Date().toISOString(), ...forged })
+      const started = await startService({ database: service.database })
+      onTestFinished(started.close)
+      const { comparisons } = watchesOf(started.services.committer)
+      const { compareAnchored, sharedAlarms } = createComparisons(started.services, async () => undefined, {})
+      const compare = async () => (await sharedAlarms.compare({ findsUnseen: true })).map((each) => nameOf(each))
+      const list = async ({ secret }: typeof lost) => (await started.caller(secret).call('GET', '/v1/keys')).status
+
+      const now = performance.now.bind(performance)
+      for (const later of [0, OVERDUE_MS]) {
+        const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + later)
+        onTestFinished(() => clock.mockRestore())
+        // about its alarm, and about its log
+        expect(await compare()).toEqual(['UnknownStoreKeyError', 'UnknownStoreKeyError'])
+      }
+      await sql`delete from chain_alarms`
+      expect([comparisons.isOverdue, comparisons.overdueTenants]).toEqual([false, [tenant_id]])
+      const left: string[] = []
+      await anchorNow(started.services, { onLeft: (each) => left.push(each) })
+      expect([left, await compareAnchored()]).toEqual([[tenant_id], []])
+      expect([await list(lost), await list(other)]).toEqual([503, 200])
+      await put(after)
+      expect([await compare(), comparisons.unreached, started.alarms]).toEqual([[], [], []])
+      expect(await list(lost)).toBe(200)
+    },
+  )
+})
+
+const nameOf = (error: unknown) => (error instanceof Error ? error.name : error)

@@ -2,7 +2,7 @@
 import { anchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, RECOVERY_PAGE, UnfollowedLogError, untilFollowed } from '../core/audit/append-errors.js'
-import { openAuditKey } from '../core/audit/audit-key.js'
+import { isUnopened, openAuditKey } from '../core/audit/audit-key.js'
 import {
   type AuditKey,
   type Head,
@@ -11,11 +11,11 @@ import {
   type Witness,
 } from '../core/audit/formats/chain.js'
 import { readRecordedTenants } from '../core/audit/recorded-tenants.js'
+import { UnknownStoreKeyError } from '../core/crypto/key-hierarchy.js'
 import type { EntryNote, Services } from '../core/runner/operation.js'
 import { systemCaller } from '../core/runner/perform.js'
 import { lockHead } from '../core/store/audit.js'
 import type { Transaction } from '../core/store/db.js'
-import { TamperedRowError } from '../core/store/tampered-row.js'
 import { listTenantIds } from '../core/store/tenants.js'
 import { recordForInstallation } from './installation-log.js'
 import {
@@ -121,7 +121,7 @@ async function followChanged(services: Services, ms: number): Promise<void> {
         const auditKey = openAuditKey(storeKeys, head as CurrentHead)
         await untilFollowed(async () => (performance.now() < until ? watch.read(sql, auditKey) : undefined))
       } catch (error) {
-        if (!(error instanceof ChainAlarmError || error instanceof TamperedRowError)) throw error
+        faultOf(head.tenant_id, error)
       }
     }
   }
@@ -259,6 +259,8 @@ function openHead(
     const isNeeded = watch.held.all.some((witness) => isSame(witness, anchored))
     return { auditKey, all: isNeeded ? [...held, anchored] : [...held] }
   } catch (error) {
+    // A tenant that no anchor covers yet would later be taken for one that was put back.
+    if (error instanceof UnknownStoreKeyError && !anchored) throw error
     return faultOf(tenant_id, error)
   }
 }
@@ -276,9 +278,9 @@ async function readProven(
   }
 }
 
+/** @throws any error that is not about this tenant alone */
 function faultOf(tenant_id: string, error: unknown): string {
-  const isOfTenant =
-    error instanceof ChainAlarmError || error instanceof TamperedRowError || error instanceof UnfollowedLogError
+  const isOfTenant = isUnopened(error) || error instanceof ChainAlarmError || error instanceof UnfollowedLogError
   if (!isOfTenant) throw error
   return `tenant ${tenant_id}: ${error.message}`
 }

@@ -5,11 +5,11 @@
 import { DETAILS, INSTALLATION_ID, isUuid, type OperatorPermission, type wire } from '@eaas/protocol'
 import type { ZodMiniType, z } from 'zod/mini'
 import type { Binding, ServedRoute } from '../core/api/route.js'
+import { isUnopened } from '../core/audit/audit-key.js'
 import { mapInStretches } from '../core/event-loop.js'
 import type { Caller, EntryNote, Operation, Services } from '../core/runner/operation.js'
 import { performAsSystem } from '../core/runner/perform.js'
 import { Refusal } from '../core/runner/refusal.js'
-import { TamperedRowError } from '../core/store/tampered-row.js'
 import { listTenants as listRows } from '../core/store/tenants.js'
 import * as schemas from './operator-schemas.js'
 import { listAlarms, type OperatorSources, readStatus } from './read-alarms.js'
@@ -119,7 +119,7 @@ async function readPage(services: Services, page: { limit: number; offset: numbe
     try {
       found.push(tenants.viewForOperator(tenants.authenticTenant(services, row)))
     } catch (error) {
-      if (!(error instanceof TamperedRowError)) throw error
+      if (!isUnopened(error)) throw error
       tampered.push(row.tenant_id)
     }
   })

@@ -63,10 +63,15 @@ export async function readAuditKeys(
     try {
       keys.set(row.tenant_id, openAuditKey(storeKeys, row))
     } catch (error) {
-      if (!(error instanceof TamperedRowError || error instanceof UnknownStoreKeyError)) throw error
+      if (!isUnopened(error)) throw error
     }
   }
   return keys
+}
+
+/** Whether `openAuditKey` threw this about the row of one tenant, which must not stop the others. */
+export function isUnopened(error: unknown): error is TamperedRowError | UnknownStoreKeyError {
+  return error instanceof TamperedRowError || error instanceof UnknownStoreKeyError
 }
 
 /** Seals the keys again under the current store key. @throws OpenError, UnknownStoreKeyError */

@@ -29,7 +29,7 @@ export function sealSecret({ current, keys }: StoreKeys, binding: SecretBinding,
   const head = new Uint8Array(HEAD_BYTES)
   head[0] = FORMAT
   writeU32(head, 1, current)
-  return concatBytes(head, seal(keyOf(keys, current), secret, bindingAad(binding, current)))
+  return concatBytes(head, seal(keyOf(keys, current, binding), secret, bindingAad(binding, current)))
 }
 
 /** Draws 32 random bytes and returns them sealed (key-hierarchy.md 2); the bytes themselves are zeroed. */
@@ -106,18 +106,20 @@ export function digestContext(contextKey: KeyObject, name: string, value: string
 function openBytes({ keys }: StoreKeys, binding: SecretBinding, sealed: Uint8Array): Uint8Array {
   if (sealed.length !== SEALED_BYTES || sealed[0] !== FORMAT) throw new OpenError()
   const number = numberIn(sealed)
-  return open(keyOf(keys, number), sealed.subarray(HEAD_BYTES), bindingAad(binding, number))
+  return open(keyOf(keys, number, binding), sealed.subarray(HEAD_BYTES), bindingAad(binding, number))
 }
 
 function numberIn(sealed: Uint8Array): number {
   return readU32(sealed, 1)
 }
 
-function keyOf(keys: StoreKeys['keys'], number: number): KeyObject {
+function keyOf(keys: StoreKeys['keys'], number: number, { purpose, tenant_id }: SecretBinding): KeyObject {
   const key = keys.get(number)
   if (key) return key
+  const what = `${purpose}${tenant_id === undefined ? '' : ` of tenant ${tenant_id}`}`
   throw new UnknownStoreKeyError(
-    `a secret is sealed under store key ${number}, which this process does not have: if a rotation has just made it, it is read within seconds`,
+    `the ${what} is sealed under store key ${number}, which this process does not have: if a rotation has just made that key, it is read within ` +
+      'seconds; if a rotation deleted it, somebody put the row back',
   )
 }
 

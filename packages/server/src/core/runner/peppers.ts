@@ -7,7 +7,7 @@ import { OpenError } from '@eaas/protocol'
 import { equalBytes } from '../audit/formats/chain.js'
 import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
 import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
-import { openSecret, type SecretBinding, type StoreKeys } from '../crypto/key-hierarchy.js'
+import { openSecret, type SecretBinding, type StoreKeys, UnknownStoreKeyError } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql } from '../store/db.js'
 import {
@@ -119,7 +119,7 @@ async function openOfTenants(sql: Queryable, storeKeys: StoreKeys, known?: OfTen
       const pepper = before ?? { number, key: openSecret(storeKeys, tenantPepperBinding(row), sealed), sealed }
       opened.set(tenant_id, [...(opened.get(tenant_id) ?? []), pepper])
     } catch (error) {
-      if (!(error instanceof OpenError)) throw error // a tampered row stops only its own tenant
+      if (!(error instanceof OpenError || error instanceof UnknownStoreKeyError)) throw error // stops only its own tenant
     }
   }
   return opened

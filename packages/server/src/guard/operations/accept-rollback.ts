@@ -3,6 +3,7 @@ import { genesisHash } from '@eaas/audit/formats'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
 import { AuditWriteError, RECOVERY_PAGE } from '../../core/audit/append-errors.js'
+import { isUnopened } from '../../core/audit/audit-key.js'
 import {
   type AuditKey,
   alarmMac,
@@ -26,7 +27,6 @@ import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
 import { findEntryHash, findLastId, lockHead } from '../../core/store/audit.js'
 import type { Transaction } from '../../core/store/db.js'
-import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { anchorHeads } from '../anchor-heads.js'
 import { assertRecordable } from '../installation-log.js'
 import { isThere, witnessOf } from '../named-entries.js'
@@ -115,7 +115,7 @@ export async function acceptRollbacks(
 }
 
 function isOfOneLog(error: unknown): boolean {
-  return error instanceof Refusal || error instanceof TamperedRowError
+  return error instanceof Refusal || isUnopened(error)
 }
 
 interface Prepared {

@@ -1,5 +1,6 @@
 // Compares logs with their points even without calls, and follows them to other processes' heads. Tenants take turns.
 import { ChainAlarmError, TenantGoneError, UnfollowedLogError } from '../../core/audit/append-errors.js'
+import { isUnopened } from '../../core/audit/audit-key.js'
 import type { AuditKey, KeptHead } from '../../core/audit/formats/chain.js'
 import { findHead } from '../../core/store/audit.js'
 import { isPartUnreachable, type Queryable, type Sql } from '../../core/store/db.js'
@@ -33,7 +34,7 @@ interface Portion {
 }
 
 /** Called with an error of the database, or with one of a single tenant, after which the others continue. */
-type OnError = { unread: (error: unknown) => undefined; ofTenant: (error: unknown) => undefined }
+type OnError = { unread: (error: unknown) => undefined; ofTenant: (tenant_id: string) => (error: unknown) => undefined }
 
 /** One per process. With `findsUnseen`, a server also compares the heads of tenants that it has not served. */
 export function createLogComparison({
@@ -48,8 +49,10 @@ export function createLogComparison({
   async function listUnseen(): Promise<HeadWithKey[]> {
     const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
     searchedThrough = page.length < COMPARED_AT_ONCE ? FIRST_ID : (page.at(-1) ?? FIRST_ID)
-    const isUnseen = ({ held, alarm }: HeadWatch) => held.all.length === 0 && !alarm
-    const unseen = page.filter((tenant_id) => isUnseen(watches.get(tenant_id)))
+    const unseen = page.filter((tenant_id) => {
+      const { held, alarm } = watches.get(tenant_id)
+      return held.all.length === 0 && !alarm && watches.comparisons.unreachedAt(tenant_id) === undefined
+    })
     return unseen.length > 0 ? listHeadsWithKeys(sql, unseen) : []
   }
 
@@ -62,7 +65,10 @@ export function createLogComparison({
 
   // One by one, so that an unreachable part of the database stops only its own tenants. The most recently tried come
   // last; a log without a turn counts as not compared.
-  async function compareApart(tenant_ids: Iterable<string>): Promise<Pick<Portion, 'isReached' | 'isWhole'>> {
+  async function compareApart(
+    tenant_ids: Iterable<string>,
+    ofTenant: OnError['ofTenant'],
+  ): Promise<Pick<Portion, 'isReached' | 'isWhole'>> {
     const { comparisons } = watches
     const until = performance.now() + APART_MS
     const triedAt = (tenant_id: string) => comparisons.unreachedAt(tenant_id) ?? -1
@@ -77,9 +83,12 @@ export function createLogComparison({
         await examine(watches.get(tenant_id))
         comparisons.reached([tenant_id])
         isReached = true
-      } catch {
-        comparisons.failedOf(tenant_id) // the error of the common statement is logged
-        isWhole = false
+      } catch (error) {
+        if (isUnopened(error)) ofTenant(tenant_id)(error)
+        else {
+          comparisons.failedOf(tenant_id) // the error of the common statement is logged
+          isWhole = false
+        }
       }
     }
     return { isReached, isWhole }
@@ -89,9 +98,8 @@ export function createLogComparison({
     const { points, ...round } = nextPoints()
     const { comparisons } = watches
     // Logs that failed before are tried after the others, so that one statement can read the others.
-    const isApart = ({ tenant_id }: { tenant_id: string }) => comparisons.unreachedAt(tenant_id) !== undefined
-    const together = points.filter((point) => !isApart(point))
-    const apart = new Set(points.filter(isApart).map(({ tenant_id }) => tenant_id))
+    const apart = new Set(comparisons.unreached)
+    const together = points.filter(({ tenant_id }) => !apart.has(tenant_id))
     let isReached = together.length > 0
     const compared = await (isReached ? compareWitnesses(sql, together) : Promise.resolve([])).catch(
       (error: unknown) => {
@@ -101,10 +109,10 @@ export function createLogComparison({
         return undefined
       },
     )
-    const tried = await compareApart(apart)
+    const tried = await compareApart(apart, ofTenant)
     if (tried.isReached) isReached = true
     const contradicted = new Set(compared?.flatMap((each) => (each.is_contradicted ? [each.tenant_id] : [])))
-    for (const tenant_id of contradicted) await examine(watches.get(tenant_id)).catch(ofTenant)
+    for (const tenant_id of contradicted) await examine(watches.get(tenant_id)).catch(ofTenant(tenant_id))
     const later = new Map(
       compared?.map(({ tenant_id, head }) => [tenant_id, contradicted.has(tenant_id) ? undefined : head]),
     )
@@ -115,7 +123,7 @@ export function createLogComparison({
     const unreached = await followHeads(sql, heads, { watches, ...keys }).catch(unread)
     const until = performance.now() + FOLLOW_MS
     for (const { watch, isBroken } of unreached ?? [])
-      if (isBroken || performance.now() < until) await examine(watch).catch(ofTenant)
+      if (isBroken || performance.now() < until) await examine(watch).catch(ofTenant(watch.tenant_id))
     return { ...round, isReached, isWhole: tried.isWhole }
   }
 }

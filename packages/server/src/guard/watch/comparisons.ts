@@ -23,7 +23,11 @@ export class Comparisons {
   }
 
   get overdueTenants(): string[] {
-    return [...this.#unreached].flatMap(([tenant_id, { isOverdue }]) => (isOverdue ? [tenant_id] : []))
+    return this.unreached.filter((tenant_id) => this.#unreached.get(tenant_id)?.isOverdue)
+  }
+
+  get unreached(): string[] {
+    return [...this.#unreached.keys()]
   }
 
   /** Milliseconds since the last complete round began, or since the start: no tenant's comparison is older. */

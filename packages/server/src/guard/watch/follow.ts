@@ -1,10 +1,10 @@
 /** Reads the entries of logs in stretches, from their points to their heads; `judge.ts` judges them. */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { isUnopened } from '../../core/audit/audit-key.js'
 import type { AuditKey, Head, Witness } from '../../core/audit/formats/chain.js'
 import { readChain, readChains } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
-import { TamperedRowError } from '../../core/store/tampered-row.js'
 import type { HeadWithKey } from '../store/anchors.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 import { earliestOf, isPast } from './judge.js'
@@ -39,7 +39,7 @@ export interface KeysOfHeads {
   openKey: (row: { tenant_id: string; wrapped_audit_key: Uint8Array }) => AuditKey
 }
 
-/** Undefined if the audit key is missing or was changed. */
+/** Undefined if the audit key is missing, or does not open. */
 export function keyOf(
   { tenant_id, wrapped_audit_key }: HeadWithKey,
   { installationKey, openKey }: KeysOfHeads,
@@ -48,7 +48,7 @@ export function keyOf(
   try {
     return wrapped_audit_key ? openKey({ tenant_id, wrapped_audit_key }) : undefined
   } catch (error) {
-    if (!(error instanceof TamperedRowError)) throw error
+    if (!isUnopened(error)) throw error
     return undefined
   }
 }

@@ -1,6 +1,7 @@
 // Shares alarms among the processes of one database (chain.md 10): each writes its own as rows, and adopts those of others.
 import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { isUnopened } from '../../core/audit/audit-key.js'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes, type Witness } from '../../core/audit/formats/chain.js'
 import { findEntryHash } from '../../core/store/audit.js'
 import { isPartUnreachable } from '../../core/store/db.js'
@@ -51,6 +52,14 @@ export function createSharedAlarms({
       if (!isPartUnreachable(error)) watches.comparisons.failed()
       return undefined
     }
+    // If the row of one tenant is at fault, only this tenant's comparison is overdue in the end.
+    const unopened: unknown[] = []
+    const ofTenant = (tenant_id: string) => (error: unknown) => {
+      if (!isUnopened(error)) return note(errors)(error)
+      watches.comparisons.failedOf(tenant_id)
+      unopened.push(error)
+      return undefined
+    }
     try {
       await assertSessions()
       await assertFormats(sql)
@@ -60,9 +69,9 @@ export function createSharedAlarms({
       throw error
     }
     const rows = await listAlarms(sql).catch(note(unread))
-    for (const row of rows ?? []) await learn(row, findsUnseen).catch(note(errors))
+    for (const row of rows ?? []) await learn(row, findsUnseen).catch(ofTenant(row.tenant_id))
     // Even if alarms can't be read: an attacker who locks them must not keep this process from raising its own.
-    const portion = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
+    const portion = await compareLogs({ unread: note(unread), ofTenant }, { findsUnseen })
     if (unread.length + errors.length === 0 && portion.isWhole) watches.comparisons.succeeded(portion)
     else if (!portion.isReached) watches.comparisons.failed()
     // While a machine does not answer, statements that ask all machines also fail.
@@ -73,7 +82,7 @@ export function createSharedAlarms({
       await share(watch, found.get(watch.tenant_id)).catch((error: unknown) => void errors.push(error))
     }
     if (unread.length > 0) throw unread[0]
-    return errors
+    return [...errors, ...unopened]
   }
 
   // A row that no server wrote also raises an alarm, but its witness proves nothing.

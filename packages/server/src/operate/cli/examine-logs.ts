@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { readWitnessKey } from '@eaas/audit'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, RECOVERY_PAGE, untilFollowed } from '../../core/audit/append-errors.js'
-import { openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
+import { isUnopened, openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
 import { type AuditKey, currentKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
 import { authentic, tenantMac } from '../../core/audit/formats/row-mac.js'
 import { readRecordedTenants } from '../../core/audit/recorded-tenants.js'
@@ -17,7 +17,6 @@ import type { Sql } from '../../core/store/db.js'
 import { findCurrentInstallation } from '../../core/store/instance.js'
 import { findOutdatedRow, findPutBack } from '../../core/store/newest-entry.js'
 import { findLastMark } from '../../core/store/purge-marks.js'
-import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { compareWithWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../../guard/jobs/ask-witnesses.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
@@ -151,7 +150,7 @@ async function findBehind(
       const auditKey = openAuditKey(storeKeys, tenant)
       await untilFollowed(() => watch.read(sql, auditKey))
     } catch (error) {
-      if (error instanceof TamperedRowError) continue
+      if (isUnopened(error)) continue
       if (!(error instanceof ChainAlarmError)) throw error
       behind.set(tenant_id, `${tenant_id === INSTALLATION_ID ? OWN_LOG : tenant.name}: ${watch.alarm?.reason}`)
     }
@@ -253,7 +252,7 @@ export async function examinePurge(
           `${tenant.name}: ${counted(entries, 'entry is', 'entries are')} due, some for over two days, and no purge took them`,
         )
     } catch (error) {
-      if (!(error instanceof TamperedRowError || error instanceof Refusal)) throw error
+      if (!(isUnopened(error) || error instanceof Refusal)) throw error
     }
   }
   if (kept.length === 0) return { detail: `nothing older than ${counted(retentionMonths, 'month')} is held back` }
@@ -269,7 +268,7 @@ async function findChainFault(sql: Sql, storeKeys: StoreKeys, tenant: TenantRow)
     auditKey = openAuditKey(storeKeys, tenant)
     authentic(tenant, tenantMac, deriveRowKey(currentKey(auditKey)))
   } catch (error) {
-    if (!(error instanceof TamperedRowError)) throw error
+    if (!isUnopened(error)) throw error
     return error.message
   }
   const head = await findHeadFault(sql, { tenant_id, auditKey })
