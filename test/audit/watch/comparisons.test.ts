@@ -173,7 +173,7 @@ describe('a tenant whose audit key is put back under a store key that is gone', 
       onTestFinished(started.close)
       const { comparisons } = watchesOf(started.services.committer)
       const { compareAnchored, sharedAlarms } = createComparisons(started.services, async () => undefined, {})
-      const compare = async () => (await sharedAlarms.compare({ findsUnseen: true })).map((each) => nameOf(each))
+      const compare = async () => (await sharedAlarms.compare({ findsUnseen: true })).map(nameOf)
       const list = async ({ secret }: typeof lost) => (await started.caller(secret).call('GET', '/v1/keys')).status
 
       const now = performance.now.bind(performance)
