@@ -177,7 +177,12 @@ export class DecryptDeks {
   }
 }
 
+/** The last name: values often share a DEK, and V8 hashes a text for a map once. */
+let last = { head: '', wrapped_key: '', name: '' }
+
 /** Names the DEK of a wrapped key for its use. The stored text comes last, after JSON, so that names differ. */
 export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
-  return `${key_id}${use ? use.name : '[]'}${wrapped_key}`
+  const head = key_id + (use ? use.name : '[]')
+  if (last.wrapped_key !== wrapped_key || last.head !== head) last = { head, wrapped_key, name: head + wrapped_key }
+  return last.name
 }
