@@ -17,7 +17,7 @@ interface NodeBuffer {
 
 interface NodeBytes extends Uint8Array {
   write(text: string, encoding: 'base64'): number
-  toString(encoding?: 'base64' | 'base64url', start?: number, end?: number): string
+  toString(encoding?: 'base64' | 'base64url' | 'hex', start?: number, end?: number): string
 }
 
 interface NativeBase64 {
@@ -53,7 +53,7 @@ export function encodeBase64Url(bytes: Uint8Array): string {
 }
 
 /** Encodes short bytes in the scratch memory: a Buffer over their own memory would first move them out of V8's heap. */
-function encodeByBuffer(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string | undefined {
+function encodeByBuffer(bytes: Uint8Array, encoding: 'base64' | 'base64url' | 'hex'): string | undefined {
   if (!scratch || bytes.length > SCRATCH_BYTES)
     return nodeBuffer?.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding)
   scratchBytes.set(bytes)
@@ -117,9 +117,7 @@ export function binaryString(bytes: Uint8Array): string {
 }
 
 export function encodeHex(bytes: Uint8Array): string {
-  let text = ''
-  for (const byte of bytes) text += byte.toString(16).padStart(2, '0')
-  return text
+  return encodeByBuffer(bytes, 'hex') ?? Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** Decodes lower-case hexadecimal. @throws FormatError on an odd length or any other character */
