@@ -72,10 +72,10 @@ async function bundle(entry: string, external: string[] = OBLIVIOUS, more: strin
 }
 
 describe('the size for browsers, minified and compressed', () => {
-  it('of the default entry is at most 19.3 KB with all that it loads at once, and 80.1 KB with all that it may load', async () => {
+  it('of the default entry is at most 19.4 KB with all that it loads at once, and 80.1 KB with all that it may load', async () => {
     const { atOnce, all } = await bundle('index.ts')
     // The options by which protection is demanded or given are checked at once: context, keyIds, secret.
-    expect(atOnce).toBeLessThanOrEqual(19.3 * KB)
+    expect(atOnce).toBeLessThanOrEqual(19.4 * KB)
     // noble is 6 KB of it, for pages without WebCrypto; ky and the errors of calls 8, once a call has failed; zod, the
     // resources and many records 16; rare rows 6. The more files, the worse they compress: no page loads all of them.
     expect(all).toBeLessThanOrEqual(80.1 * KB)
@@ -94,9 +94,9 @@ describe('the size for browsers, minified and compressed', () => {
     expect(code).not.toContain('cancel its destruction')
   })
 
-  it('of what the SDK adds to noble is at most 74 KB', async () => {
+  it('of what the SDK adds to noble is at most 74.1 KB', async () => {
     const { all } = await bundle('index.ts', [...OBLIVIOUS, '@noble/ciphers', '@noble/hashes'])
-    expect(all).toBeLessThanOrEqual(74 * KB)
+    expect(all).toBeLessThanOrEqual(74.1 * KB)
   })
 
   it('of the streams entry is at most 8.6 KB, and an application that imports it beside the default entry loads no code twice', async () => {
@@ -116,7 +116,7 @@ describe('the size for browsers, minified and compressed', () => {
 
 describe('what oblivious indexes need', () => {
   it.each([
-    ['index.ts', 19.3, 17.1],
+    ['index.ts', 19.4, 17.1],
     ['offline.ts', 10, 16],
   ])('is loaded by no other page, of %s', async (entry, atOnceKb, ownKb) => {
     const [without, whole] = [await bundle(entry), await bundle(entry, [])]
