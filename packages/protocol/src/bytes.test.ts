@@ -152,12 +152,11 @@ describe.each(platforms)('base64 %s', (name, load) => {
 
 it('leaves nothing in the memory that base64 is coded in', async () => {
   const allocated: Buffer[] = []
-  const alloc = (length: number) => {
-    const memory = Buffer.alloc(length)
-    allocated.push(memory)
-    return memory
+  const from = (...memory: [ArrayBuffer, number, number]) => {
+    allocated.push(Buffer.from(...memory))
+    return Buffer.from(...memory)
   }
-  const platform = { Buffer: { byteLength: Buffer.byteLength, from: Buffer.from, alloc } }
+  const platform = { Buffer: { byteLength: Buffer.byteLength, alloc: Buffer.alloc, from } }
   const bytes = await loadOn<Bytes>(platform, new URL('bytes.ts', import.meta.url))
   const text = Buffer.alloc(32, 7).toString('base64')
   expect(bytes.decodeBase64(text)).toEqual(new Uint8Array(32).fill(7))

@@ -17,7 +17,7 @@ interface NodeBuffer {
 
 interface NodeBytes extends Uint8Array {
   write(text: string, encoding: 'base64'): number
-  toString(encoding?: 'base64' | 'base64url', start?: number, end?: number): string
+  toString(encoding?: 'base64' | 'base64url' | 'hex', start?: number, end?: number): string
 }
 
 interface NativeBase64 {
@@ -29,7 +29,8 @@ interface NativeBase64 {
 const nodeBuffer = (globalThis as { Buffer?: NodeBuffer }).Buffer
 /** ASCII of at most this many characters is encoded here, faster than a call of the platform's encoder. */
 const SHORT_TEXT = 64
-const scratch = nodeBuffer?.alloc(SCRATCH_BYTES)
+const scratchBytes = new Uint8Array(SCRATCH_BYTES)
+const scratch = nodeBuffer?.from(scratchBytes.buffer, 0, SCRATCH_BYTES)
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
 const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Array }).fromBase64
 
@@ -40,12 +41,9 @@ export function encodeBase64(bytes: Uint8Array): string {
 
 /** Decodes canonical base64 (RFC 4648 section 4), to memory of its own. @throws FormatError for any other text */
 export function decodeBase64(text: string): Uint8Array {
-  const bytes = decodeSomewhere(text)
+  const bytes = findBase64(text)
   if (!bytes) throw new FormatError('not canonical base64')
-  if (bytes.buffer !== scratch?.buffer) return bytes
-  const copy = new Uint8Array(bytes)
-  bytes.fill(0)
-  return copy
+  return bytes
 }
 
 /** Encodes bytes as base64url without padding (RFC 4648 section 5). */
@@ -55,12 +53,12 @@ export function encodeBase64Url(bytes: Uint8Array): string {
 }
 
 /** Encodes short bytes in the scratch memory: a Buffer over their own memory would first move them out of V8's heap. */
-function encodeByBuffer(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string | undefined {
+function encodeByBuffer(bytes: Uint8Array, encoding: 'base64' | 'base64url' | 'hex'): string | undefined {
   if (!scratch || bytes.length > SCRATCH_BYTES)
     return nodeBuffer?.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding)
-  scratch.set(bytes)
+  scratchBytes.set(bytes)
   const text = scratch.toString(encoding, 0, bytes.length)
-  scratch.fill(0)
+  scratchBytes.fill(0)
   return text
 }
 
@@ -72,12 +70,12 @@ export function decodeBase64Url(text: string): Uint8Array {
 
 /** Whether the text is canonical base64, of `length` bytes if given. Zeroes the decoded bytes, which may be a DEK. */
 export function isBase64(text: string, length?: number): boolean {
-  const bytes = decodeSomewhere(text)?.fill(0)
+  const bytes = findBase64(text)?.fill(0)
   return bytes !== undefined && (length === undefined || bytes.length === length)
 }
 
-/** Decodes, a short text into the scratch memory, which the caller clears; undefined if not canonical. */
-function decodeSomewhere(text: string): Uint8Array | undefined {
+/** Undefined if the text is not canonical base64. */
+function findBase64(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   const length = (text.length / 4) * 3 - padding
   // The platforms' decoders accept more than the standard allows. If they skip characters, the result is too short.
@@ -94,7 +92,12 @@ function decodeSomewhere(text: string): Uint8Array | undefined {
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
   if (nodeBuffer && scratch) {
     if (nodeBuffer.byteLength(text) !== text.length) return undefined // Buffer uses only the low 8 bits of each character's code
-    const memory = length > SCRATCH_BYTES ? nodeBuffer.alloc(length) : scratch
+    if (length <= SCRATCH_BYTES) {
+      const bytes = scratchBytes.slice(0, scratch.write(text, 'base64'))
+      scratchBytes.fill(0)
+      return bytes
+    }
+    const memory = nodeBuffer.alloc(length)
     return new Uint8Array(memory.buffer, memory.byteOffset, memory.write(text, 'base64'))
   }
   try {
@@ -114,9 +117,7 @@ export function binaryString(bytes: Uint8Array): string {
 }
 
 export function encodeHex(bytes: Uint8Array): string {
-  let text = ''
-  for (const byte of bytes) text += byte.toString(16).padStart(2, '0')
-  return text
+  return encodeByBuffer(bytes, 'hex') ?? Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** Decodes lower-case hexadecimal. @throws FormatError on an odd length or any other character */
@@ -230,9 +231,13 @@ export function readU32(bytes: Uint8Array, at: number): number {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
+/** The last UUID: the values of a table share their key's. */
+let lastUuid: unknown = UUID
+
 /** Whether the text is a UUID in its canonical form (RFC 9562 section 4: lower case, with dashes). */
 export function isUuid(text: string): boolean {
-  return UUID.test(text)
+  if (text !== lastUuid && UUID.test(text)) lastUuid = text
+  return text === lastUuid
 }
 
 /** Returns a UUID in its canonical form, since RFC 9562 section 4 accepts any case on input; other text unchanged. */

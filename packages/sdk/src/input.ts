@@ -194,16 +194,16 @@ export function assertOneOf(name: string, value: unknown, choices: readonly unkn
 
 /** Also refuses inherited options: code that writes to `Object.prototype` could choose where API keys and DEKs are sent. */
 export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
-  const hint = known && `Its options: ${known.join(', ') || 'none'}.`
-  if (!isObject(options) || Array.isArray(options))
-    throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`, hint)
+  const refuse = (what: string): never => {
+    throw new InvalidInputError(`${name} ${what}`, known && `Its options: ${known.join(', ') || 'none'}.`)
+  }
+  if (!isObject(options) || Array.isArray(options)) return refuse(`takes an object of options, got ${kindOf(options)}`)
   if (!known) return
   const inherited = known.find((option) => option in options && !Object.hasOwn(options, option))
-  if (inherited) throw new InvalidInputError(`${name} inherits ${inherited}`, hint)
+  if (inherited) refuse(`inherits ${inherited}`)
   const unknown = Object.keys(options).find((option) => !known.includes(option))
   if (unknown === undefined) return
-  const message = `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`
-  throw new InvalidInputError(message, hint)
+  refuse(`has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`)
 }
 
 /** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */

@@ -34,11 +34,17 @@ export function useOfStream(): Uses {
   return { use: STREAM }
 }
 
+/** The last model's use of many rows, which each of its rows has. */
+let last: { model: string; many: NamedUse } | undefined
+
 /** Returns the use of many rows first or, with `ofRow`, that of one row. `pairs` may include no column of a row. */
 export function usesOfModel(model: string, pairs: () => Context, ofRow = false): Uses {
-  // Any name becomes a context value: its first 128 characters, without NUL.
-  const fitting = [...model.replaceAll('\0', '')].slice(0, MAX_USE_VALUE_CHARACTERS).join('')
-  const many = nameUse('data', { model: fitting })
+  if (last?.model !== model) {
+    // Any name becomes a context value: its first 128 characters, without NUL.
+    const fitting = [...model.replaceAll('\0', '')].slice(0, MAX_USE_VALUE_CHARACTERS).join('')
+    last = { model, many: nameUse('data', { model: fitting }) }
+  }
+  const { many } = last
   const findOne = () => {
     const row = findRowText(Object.entries(pairs()).filter(([name]) => name.startsWith('row.')))
     return row ? nameUse('data', { ...many.context, row }) : undefined

@@ -177,7 +177,13 @@ export class DecryptDeks {
   }
 }
 
+/** The last name: values often share a DEK, and V8 hashes a text for a map once. */
+let last = { key_id: '', used: '', wrapped_key: '', name: '' }
+
 /** Names the DEK of a wrapped key for its use. The stored text comes last, after JSON, so that names differ. */
 export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
-  return `${key_id}${use ? use.name : '[]'}${wrapped_key}`
+  const used = use ? use.name : '[]'
+  if (last.wrapped_key !== wrapped_key || last.used !== used || last.key_id !== key_id)
+    last = { key_id, used, wrapped_key, name: key_id + used + wrapped_key }
+  return last.name
 }

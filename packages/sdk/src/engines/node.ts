@@ -7,6 +7,9 @@ const TAG_BYTES = 16
 const TAG_LENGTH = { authTagLength: TAG_BYTES }
 /** How many bytes are sealed at a time. Each result is new memory, whose first use costs more than the cipher. */
 const PIECE_BYTES = 65_536
+/** V8 keeps arrays of up to this many bytes in its heap, from where node:crypto would move each for itself. */
+const SMALL_BYTES = 64
+const IV_BYTES = 12
 
 /** Makes the engine. If node:crypto lacks some of its functions, it fails the known-answer test. */
 export function createNodeEngine(
@@ -23,10 +26,13 @@ export function createNodeEngine(
     imported.set(key, made)
     return made
   }
+  const outside = new Uint8Array(new ArrayBuffer(SMALL_BYTES))
+  const ivOutside = new Uint8Array(new ArrayBuffer(IV_BYTES))
   return {
     seal(key, iv, plaintext, aad) {
       assertLengths(key, iv)
-      const cipher = crypto.createCipheriv(CIPHER, importOnce(key), iv, TAG_LENGTH)
+      ivOutside.set(iv)
+      const cipher = crypto.createCipheriv(CIPHER, importOnce(key), ivOutside, TAG_LENGTH)
       if (aad) cipher.setAAD(aad)
       const sealed = new Uint8Array(plaintext.length + TAG_BYTES)
       for (let at = 0; at < plaintext.length; at += PIECE_BYTES) {
@@ -48,10 +54,13 @@ export function createNodeEngine(
       assertLengths(key, iv)
       if (sealed.length < TAG_BYTES) throw new DecryptionError()
       const end = sealed.length - TAG_BYTES
-      const decipher = crypto.createDecipheriv(CIPHER, importOnce(key), iv, TAG_LENGTH)
-      decipher.setAuthTag(sealed.subarray(end))
+      ivOutside.set(iv)
+      const decipher = crypto.createDecipheriv(CIPHER, importOnce(key), ivOutside, TAG_LENGTH)
+      if (sealed.length <= SMALL_BYTES) outside.set(sealed)
+      const source = sealed.length <= SMALL_BYTES ? outside : sealed
+      decipher.setAuthTag(source.subarray(end, sealed.length))
       if (aad) decipher.setAAD(aad)
-      const plaintext = decipher.update(sealed.subarray(0, end))
+      const plaintext = decipher.update(source.subarray(0, end))
       try {
         decipher.final()
       } catch {

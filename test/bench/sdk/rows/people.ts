@@ -19,7 +19,7 @@ export interface Application {
   clear(): Promise<unknown>
 }
 
-function makePeople(count: number): Person[] {
+export function makePeople(count: number): Person[] {
   return Array.from({ length: count }, (_, at) => ({
     id: randomUUID(),
     email: `ada.lovelace.${at}@example.org`,
