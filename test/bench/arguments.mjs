@@ -25,7 +25,7 @@ export const PARTS = {
 }
 const BY_DEFAULT = ['server', 'audit', 'sdk']
 
-export const HELP = `Measures EaaS from outside the process, and holds it against its peers. Takes over an hour.
+export const HELP = `Measures EaaS from outside the process, and holds it against its peers. Takes half an hour for each Node.
 
   npm run bench                               the parts ${BY_DEFAULT.join(', ')}
   npm run bench -- --only server              one part; several by commas
@@ -74,7 +74,7 @@ export function readArguments(argv) {
     if (!isKnown || more.length > 0) throw new Error(`there is no part ${JSON.stringify(name)}`)
   }
   const rounds = readCount('rounds', values.rounds, quick ? 3 : 5)
-  const seconds = readCount('seconds', values.seconds, quick ? 1 : 3)
+  const seconds = readCount('seconds', values.seconds, quick ? 1 : 4)
   const nodes = (values.nodes?.split(',') ?? [process.execPath]).map(findNode)
   return { help, wanted, svg, nodes, options: { quick, full, rounds, seconds } }
 }

@@ -21,7 +21,7 @@ interface Relation {
 }
 
 export async function measureStorage(scene: Scene): Promise<Findings> {
-  const entries = scene.options.quick ? 20_000 : 100_000
+  const entries = scene.options.quick ? 20_000 : 300_000
   const database = await scene.database()
   const server = await startServer(scene.place, database, { environment: { EAAS_LOG_LEVEL: 'silent' } })
   const before = cpuMs(server.pid) + postgresCpuMs(scene.postgres)

@@ -7,6 +7,7 @@ import { measureText } from './text-rounds.mjs'
 import { josePeer } from './web-peers.mjs'
 
 const SEARCHES = 1_000
+const WARM_UPS = 3
 const { baseUrl, apiKey, keyId, rounds, targetMs } = JSON.parse(process.argv[2])
 let requests = 0
 const counting = (...args) => {
@@ -59,8 +60,10 @@ async function measureMany() {
     }
     client.close()
   }
-  await together()
-  await singles()
+  for (let at = 0; at < WARM_UPS; at++) {
+    await together()
+    await singles()
+  }
   const measured = { together: [], togetherCpu: [], singles: [], asking: [], requests: [] }
   for (let round = 0; round < rounds; round++) {
     for (const [name, task, times] of [

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { LoadOptions, Target } from '../lib/load.js'
 import { type Running, startServer } from '../lib/process.js'
-import { type Findings, short, withSpread } from '../lib/report.js'
+import { type Findings, withSpread } from '../lib/report.js'
 import { interleave, spread } from '../lib/rounds.js'
 import {
   batchTarget,
@@ -171,7 +171,6 @@ async function byKeys(scene: Scene, server: Running, { secret, post }: Tenant): 
     title: 'Growth: keys in use, of a tenant that has the most of them',
     columns: ['keys in use', 'unwraps a second', 'p99 ms', 'CPU µs a request'],
     rows: counts.map((at) => [String(at), cell(at, 'perSecond'), cell(at, 'p99'), cell(at, 'cpuUs')]),
-    note: `RSS of the server after it all: ${short(server.rss() / 2 ** 20)} MiB.`,
   }
   return { tables: [table], plots: [] }
 }
