@@ -5,7 +5,6 @@ export interface Parts {
     | 'tenants'
     | 'processes'
     | 'change'
-    | 'overload'
     | 'neighbours'
     | 'verification'
     | 'embedded'
@@ -18,11 +17,18 @@ export interface Parts {
   sdk: 'node' | 'rows' | 'streams' | 'first' | 'chromium'
   profile: 'profile'
 }
+/** A Node.js to measure on. */
+export interface Node {
+  path: string
+  version: string
+  openssl: string
+}
 export const PARTS: { readonly [Part in keyof Parts]: readonly Parts[Part][] }
 export const HELP: string
 export function readArguments(argv: readonly string[]): {
   help: boolean
   wanted: string[]
   svg: string | undefined
+  nodes: Node[]
   options: { quick: boolean; full: boolean; rounds: number; seconds: number }
 }

@@ -1,4 +1,6 @@
 // The arguments of `npm run bench`, and its help. Plain JavaScript: bench.mjs reads them before it installs what runs TypeScript.
+import { spawnSync } from 'node:child_process'
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
 /** All measurements, by the part that they belong to. `profile` runs only where it is named. */
@@ -8,7 +10,6 @@ export const PARTS = {
     'tenants',
     'processes',
     'change',
-    'overload',
     'neighbours',
     'verification',
     'embedded',
@@ -24,7 +25,7 @@ export const PARTS = {
 }
 const BY_DEFAULT = ['server', 'audit', 'sdk']
 
-export const HELP = `Measures EaaS from outside the process, and holds it against its peers. Takes over an hour.
+export const HELP = `Measures EaaS from outside the process, and holds it against its peers. Takes half an hour for each Node.
 
   npm run bench                               the parts ${BY_DEFAULT.join(', ')}
   npm run bench -- --only server              one part; several by commas
@@ -32,7 +33,8 @@ export const HELP = `Measures EaaS from outside the process, and holds it agains
   npm run bench -- --quick                    short rounds: shows that it runs, the figures are worth little
   npm run bench -- --full                     audit logs of 5 and 10 million entries as well: 20 GB of disk, another half hour
   npm run bench -- --rounds 9 --seconds 10    longer: rounds, and seconds of load in each
-  npm run bench -- --svg docs/performance     writes the plots too
+  npm run bench -- --nodes /a/node,/b/node    these Nodes in turn, in the same rounds, in place of the one that runs this
+  npm run bench -- --svg docs/performance     writes the plots too, of the first Node
 
 The parts, and their measurements:
 ${Object.entries(PARTS)
@@ -58,6 +60,7 @@ export function readArguments(argv) {
       full: { type: 'boolean', default: false },
       rounds: { type: 'string' },
       seconds: { type: 'string' },
+      nodes: { type: 'string' },
       svg: { type: 'string' },
     },
   })
@@ -70,9 +73,21 @@ export function readArguments(argv) {
     const isKnown = measurement === undefined ? measurements.length > 0 : measurements.includes(measurement)
     if (!isKnown || more.length > 0) throw new Error(`there is no part ${JSON.stringify(name)}`)
   }
-  const rounds = readCount('rounds', values.rounds, quick ? 3 : 7)
-  const seconds = readCount('seconds', values.seconds, quick ? 2 : 5)
-  return { help, wanted, svg, options: { quick, full, rounds, seconds } }
+  const rounds = readCount('rounds', values.rounds, quick ? 3 : 5)
+  const seconds = readCount('seconds', values.seconds, quick ? 1 : 4)
+  const nodes = (values.nodes?.split(',') ?? [process.execPath]).map(findNode)
+  return { help, wanted, svg, nodes, options: { quick, full, rounds, seconds } }
+}
+
+/** @param {string} program */
+function findNode(program) {
+  const path = resolve(program)
+  const { stdout } = spawnSync(path, ['-p', "['node', 'openssl'].map((name) => process.versions[name])+''"], {
+    encoding: 'utf8',
+  })
+  const [, version = '', openssl = ''] = /^(\d+\.\d+\.\d+),(.+)$/m.exec(stdout ?? '') ?? []
+  if (version === '') throw new Error(`there is no Node.js at ${JSON.stringify(program)}`)
+  return { path, version, openssl }
 }
 
 /** @param {string} name @param {string | undefined} text @param {number} byDefault */

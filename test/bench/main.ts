@@ -6,8 +6,9 @@ import { type Parts, readArguments } from './arguments.mjs'
 import { measureAppend, measureScale } from './audit/audit.js'
 import { measureStorage } from './audit/storage.js'
 import { describeMachine, formatMachine } from './lib/machine.js'
-import { barTable, type Findings, formatTable, isMet, writeResults } from './lib/report.js'
-import { openScene, type Scene } from './lib/scene.js'
+import { barTable, type Findings, formatTable, isMet, joinFindings, writeResults } from './lib/report.js'
+import { takeTurns } from './lib/rounds.js'
+import { openStage, type Scene } from './lib/scene.js'
 import { plotSvg } from './lib/svg.js'
 import { measureChromium } from './sdk/chromium.js'
 import { measureFirst } from './sdk/first.js'
@@ -21,7 +22,6 @@ import { measureEmbedded, measureIdle } from './server/embedded.js'
 import { measureGrowth } from './server/growth.js'
 import { measureLimits } from './server/limits.js'
 import { measureNeighbours } from './server/neighbours.js'
-import { measureOverload } from './server/overload.js'
 import { measurePeer } from './server/peer.js'
 import { measureProcesses } from './server/processes.js'
 import { profileCalls } from './server/profile.js'
@@ -36,7 +36,6 @@ const MEASUREMENTS: Measurements = {
     tenants: measureTenants,
     processes: measureProcesses,
     change: measureChange,
-    overload: measureOverload,
     neighbours: measureNeighbours,
     verification: measureVerification,
     embedded: measureEmbedded,
@@ -52,11 +51,11 @@ const MEASUREMENTS: Measurements = {
 }
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 
-const { wanted, options, svg } = readArguments(process.argv.slice(2)) // bench.mjs has refused wrong ones
+const { wanted, options, nodes, svg } = readArguments(process.argv.slice(2)) // bench.mjs has refused wrong ones
 
-const machine = describeMachine(findPostgres())
+const machine = describeMachine(findPostgres(), nodes)
 console.log(`${formatMachine(machine)}\noptions: ${JSON.stringify(options)}\n`)
-const scene = await openScene(options)
+const stage = await openStage(options)
 const found: Findings = { bars: [], tables: [], plots: [] }
 try {
   for (const name of wanted) {
@@ -64,7 +63,12 @@ try {
     for (const [measurement, measure] of Object.entries(MEASUREMENTS[part as keyof Measurements])) {
       if (only !== undefined && measurement !== only) continue
       const startedAt = performance.now()
-      const findings = await measure(scene)
+      const on = measurement === 'chromium' ? nodes.slice(0, 1) : nodes // no Node has a part in it
+      const all = await takeTurns(on.map((node) => (turn) => measure(stage.on(node, turn))))
+      const findings = joinFindings(
+        on.map(({ version }) => version),
+        all,
+      )
       for (const table of findings.tables) console.log(formatTable(table))
       if (findings.bars.length > 0) console.log(formatTable(barTable(findings.bars)))
       console.log(`${part}/${measurement} took ${Math.round((performance.now() - startedAt) / 1_000)} s\n`)
@@ -74,10 +78,10 @@ try {
     }
   }
 } finally {
-  await scene.close()
+  await stage.close()
 }
 
-const after = describeMachine(undefined).load
+const after = describeMachine(undefined, []).load
 const measuredBars = found.bars.map((row) => ({ ...row, met: isMet(row) }))
 writeResults(`${HERE}results`, { machine: { ...machine, load_after: after }, options, ...found, bars: measuredBars })
 if (svg !== undefined) {

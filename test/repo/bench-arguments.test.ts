@@ -17,6 +17,7 @@ describe('npm run bench', () => {
     [['--only', 'toString'], 'there is no part "toString"'],
     [['--rounds', 'many'], '--rounds must be a whole number, from 1'],
     [['--seconds', '0'], '--seconds must be a whole number, from 1'],
+    [['--nodes', '/none'], 'there is no Node.js at "/none"'],
   ])('refuses %j in one line, and names its help', (argv, message) => {
     const { status, stdout, stderr } = bench(...argv)
     expect({ status, stdout, lines: stderr.trim().split('\n').length }).toEqual({ status: 2, stdout: '', lines: 1 })

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg, release, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Node } from '../arguments.mjs'
 import { findPinning } from './cpus.js'
 import { LOADER } from './load.js'
 
@@ -25,7 +26,7 @@ export interface Machine {
   versions: Record<string, string>
 }
 
-export function describeMachine(postgresBin: string | undefined): Machine {
+export function describeMachine(postgresBin: string | undefined, nodes: readonly Node[]): Machine {
   const pinning = findPinning()
   return {
     date: new Date().toISOString().slice(0, 10),
@@ -33,8 +34,8 @@ export function describeMachine(postgresBin: string | undefined): Machine {
     cpus: availableParallelism(),
     memory: `${Math.round(totalmem() / 2 ** 30)} GiB`,
     system: `${process.platform} ${release()} ${process.arch}`,
-    node: process.version,
-    openssl: process.versions.openssl,
+    node: nodes.map(({ version }) => version).join(', '),
+    openssl: nodes.map(({ openssl }) => openssl).join(', '),
     postgres: postgresBin === undefined ? 'none' : said(join(postgresBin, 'postgres'), ['--version']),
     load: loadavg()
       .map((load) => load.toFixed(1))
@@ -51,8 +52,6 @@ export function describeMachine(postgresBin: string | undefined): Machine {
       'ciphersweet-js',
       '@aws-crypto/client-node',
       'jose',
-      'age-encryption',
-      '@noble/ciphers',
     ]),
   }
 }

@@ -30,6 +30,8 @@ export interface Running {
 export interface Place {
   guard: GuardedDir
   cpus: string | undefined
+  /** the program; the Node that runs this where it is left out */
+  node?: string
 }
 
 export interface Database {
@@ -75,10 +77,14 @@ export async function eaas(database: Database, args: string[]): Promise<any> {
   return JSON.parse(await run(['env', '-i', ...variables, process.execPath, EAAS, ...args, '--json']))
 }
 
-async function launch({ guard, cpus }: Place, args: string[], env: Record<string, string>): Promise<Running> {
+async function launch(
+  { guard, cpus, node = process.execPath }: Place,
+  args: string[],
+  env: Record<string, string>,
+): Promise<Running> {
   const log = openSync(join(guard.path, `process-${++logs}.log`), 'a')
   const startedAt = performance.now()
-  const [program, ...rest] = pinned(cpus, [process.execPath, ...args])
+  const [program, ...rest] = pinned(cpus, [node, ...args])
   const child = spawn(program, rest, { cwd: guard.path, env, detached: true, stdio: ['ignore', 'pipe', log] })
   closeSync(log)
   const pid = child.pid ?? 0

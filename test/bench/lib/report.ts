@@ -12,6 +12,8 @@ export interface BarRow {
   atLeast?: number
   atMost?: number
   note?: string
+  /** where several were measured */
+  node?: string
 }
 
 export interface Table {
@@ -36,6 +38,31 @@ export interface Findings {
   plots: Plot[]
 }
 
+/** Makes one of what several Nodes gave: what corresponds stands together. The plots are those of the first. */
+export function joinFindings(nodes: readonly string[], all: readonly Findings[]): Findings {
+  const [first] = all
+  if (!first || all.length === 1) return first ?? { bars: [], tables: [], plots: [] }
+  const zip = <T, R>(lists: readonly (readonly T[])[], at: (item: T, node: string) => R): R[] =>
+    (lists[0] ?? []).flatMap((_, row) =>
+      lists.flatMap((list, node) => list.slice(row, row + 1).map((item) => at(item, nodes[node] ?? ''))),
+    )
+  return {
+    bars: zip(
+      all.map(({ bars }) => bars),
+      (bar, node) => ({ ...bar, node }),
+    ),
+    tables: first.tables.map((table, index) => ({
+      ...table,
+      columns: ['Node', ...table.columns],
+      rows: zip(
+        all.map(({ tables }) => tables[index]?.rows ?? []),
+        (row, node) => [node, ...row],
+      ),
+    })),
+    plots: first.plots,
+  }
+}
+
 export function isMet({ measured, atLeast, atMost }: BarRow): boolean {
   return (atLeast === undefined || measured.median >= atLeast) && (atMost === undefined || measured.median <= atMost)
 }
@@ -52,15 +79,24 @@ export function withSpread({ median, min, max }: Spread): string {
 }
 
 export function barTable(bars: readonly BarRow[]): Table {
+  const nodes = bars.some(({ node }) => node !== undefined) ? ['Node'] : []
   return {
     title: 'Bars',
-    columns: ['what', 'against', 'measured', 'bar', 'met', 'note'],
+    columns: [...nodes, 'what', 'against', 'measured', 'bar', 'met', 'note'],
     rows: bars.map((row) => {
       const unit = row.unit === undefined ? '' : ` ${row.unit}`
       const bar = row.atLeast === undefined ? `≤ ${row.atMost}${unit}` : `≥ ${row.atLeast}${unit}`
       const hasBar = row.atLeast !== undefined || row.atMost !== undefined
       const met = hasBar ? (isMet(row) ? 'yes' : 'NO') : ''
-      return [row.what, row.against, withSpread(row.measured) + unit, hasBar ? bar : '', met, row.note ?? '']
+      return [
+        ...nodes.map(() => row.node ?? ''),
+        row.what,
+        row.against,
+        withSpread(row.measured) + unit,
+        hasBar ? bar : '',
+        met,
+        row.note ?? '',
+      ]
     }),
   }
 }

@@ -10,16 +10,40 @@ export type Cases = Readonly<Record<string, () => number | Promise<number>>>
 /** What each case measured, round by round. */
 export type Measured<C> = { readonly [Name in keyof C]: number[] }
 
-/** Runs each case once per round, in an order that turns by one with each round, after one round that does not count. */
+/** Waits until the other tasks have come to their next turn, or ended. */
+export type Turn = () => Promise<void>
+
+/** Runs tasks that never work at the same time: at each of its turns, one waits for all others to get to theirs. */
+export function takeTurns<T>(tasks: readonly ((turn: Turn) => Promise<T>)[]): Promise<T[]> {
+  const waiting: (() => void)[] = []
+  const turn = async () => {
+    const mine = new Promise<void>((resolve) => waiting.push(resolve))
+    waiting.shift()?.()
+    await mine
+  }
+  const results = tasks.map(async (task, at) => {
+    if (at > 0) await new Promise<void>((resolve) => waiting.push(resolve))
+    const result = await task(turn)
+    waiting.shift()?.() // after an error the others stay where they are
+    return result
+  })
+  return Promise.all(results)
+}
+
+/**
+ * Runs each case once per round, in an order that turns by one with each round, after one round that does not count. `turn` is
+ * awaited before each case.
+ */
 export async function interleave<C extends Cases>(
   cases: C,
-  { rounds, warmUp = true }: { rounds: number; warmUp?: boolean },
+  { rounds, warmUp = true, turn }: { rounds: number; warmUp?: boolean; turn?: Turn },
 ): Promise<Measured<C>> {
   const names = Object.keys(cases)
   const measured = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<string, number[]>
   for (let round = warmUp ? -1 : 0; round < rounds; round++) {
     for (let at = 0; at < names.length; at++) {
       const name = names[(at + Math.max(0, round)) % names.length] as string
+      await turn?.()
       const value = await cases[name]?.()
       if (round >= 0 && value !== undefined) measured[name]?.push(value)
     }

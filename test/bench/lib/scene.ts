@@ -3,11 +3,12 @@ import { randomBytes } from 'node:crypto'
 import { findPostgres } from '../../support/database/find-postgres.js'
 import { type PostgresServer, startPostgres } from '../../support/database/postgres.js'
 import { type GuardedDir, guardedDir } from '../../support/run/guarded-dir.js'
-import { findPinning, type Pinning, pinPostgres } from './cpus.js'
+import type { Node } from '../arguments.mjs'
+import { findPinning, type Pinning, pinPostgres, postgresCpuMs } from './cpus.js'
 import { type LoadOptions, load, type Target, type Throughput } from './load.js'
 import { cpuMs, type Database, eaas, type Place, type Running } from './process.js'
 import { withSpread } from './report.js'
-import { spread } from './rounds.js'
+import { spread, type Turn } from './rounds.js'
 
 export interface Options {
   quick: boolean
@@ -18,22 +19,28 @@ export interface Options {
 }
 
 export interface Scene {
-  options: Options
+  options: Options & { turn: Turn }
   guard: GuardedDir
   pinning: Pinning | undefined
-  place: Place
+  place: Place & { node: string }
   postgres: PostgresServer
   /** An empty database of its own. */
   database(): Promise<Database>
   /** An empty folder of the embedded database. */
   dataDir(): Database
+  /** What is made once for all Nodes. */
+  shared<T>(name: string, make: () => Promise<T>): Promise<T>
   load(target: Target, overrides?: Partial<LoadOptions>): Promise<Throughput>
+}
+
+export interface Stage {
+  on(node: Node, turn: Turn): Scene
   close(): Promise<void>
 }
 
 let names = 0
 
-export async function openScene(options: Options): Promise<Scene> {
+export async function openStage(options: Options): Promise<Stage> {
   const bin = findPostgres()
   if (bin === undefined) throw new Error('the bench needs PostgreSQL: install it, or set EAAS_TEST_POSTGRES_BIN')
   const pinning = findPinning()
@@ -41,16 +48,24 @@ export async function openScene(options: Options): Promise<Scene> {
   const postgres = await startPostgres({ bin })
   pinPostgres(postgres, pinning?.others)
   const { seconds } = options
+  const made = new Map<string, Promise<unknown>>()
   return {
-    options,
-    guard,
-    pinning,
-    place: { guard, cpus: pinning?.tested },
-    postgres,
-    database: async () => ({ url: await postgres.createDatabase(`bench_${++names}`) }),
-    dataDir: () => ({ dataDir: `${guard.path}/data-${++names}` }),
-    load: (target, overrides = {}) =>
-      load(target, { connections: 64, seconds, cpus: pinning?.others, folder: guard.path, ...overrides }),
+    on: (node, turn) => ({
+      options: { ...options, turn },
+      guard,
+      pinning,
+      place: { guard, cpus: pinning?.tested, node: node.path },
+      postgres,
+      database: async () => ({ url: await postgres.createDatabase(`bench_${++names}`) }),
+      dataDir: () => ({ dataDir: `${guard.path}/data-${++names}` }),
+      shared<T>(name: string, make: () => Promise<T>) {
+        const found = made.get(name) ?? make()
+        made.set(name, found)
+        return found as Promise<T>
+      },
+      load: (target, overrides = {}) =>
+        load(target, { connections: 64, seconds, cpus: pinning?.others, folder: guard.path, ...overrides }),
+    }),
     async close() {
       await guard.remove()
       await postgres.remove()
@@ -128,28 +143,25 @@ export function batchTarget({ url }: Running, { keyId, tokens, secret }: Tenant,
 /** Throughput, with what a request took of the process under test, in µs. */
 export interface Cost extends Throughput {
   cpuUs: number
-  /** how long its thread stood still for garbage collection; NaN for a process without `/metrics` */
-  gcUs: number
+  /** and of PostgreSQL */
+  databaseUs: number
 }
 
 /** Puts a load on a process and says what it cost. */
 export async function measure(
   scene: Scene,
-  server: Pick<Running, 'pid' | 'url'>,
+  { pid }: Pick<Running, 'pid'>,
   target: Target,
   overrides?: Partial<LoadOptions>,
 ): Promise<Cost> {
-  const gc = await gcMs(server)
-  const cpu = cpuMs(server.pid)
+  const [cpu, database] = [cpuMs(pid), postgresCpuMs(scene.postgres)]
   const result = await scene.load(target, overrides)
   const aRequest = (ms: number) => (ms * 1_000) / result.requests
-  return { ...result, cpuUs: aRequest(cpuMs(server.pid) - cpu), gcUs: aRequest((await gcMs(server)) - gc) }
-}
-
-async function gcMs({ url }: Pick<Running, 'url'>): Promise<number> {
-  const response = await fetch(`${url}/metrics`)
-  const sums = (await response.text()).matchAll(/^nodejs_gc_duration_seconds_sum\{.*\} (\S+)$/gm)
-  return response.ok ? [...sums].reduce((sum, [, seconds]) => sum + Number(seconds) * 1_000, 0) : Number.NaN
+  return {
+    ...result,
+    cpuUs: aRequest(cpuMs(pid) - cpu),
+    databaseUs: aRequest(postgresCpuMs(scene.postgres) - database),
+  }
 }
 
 /** Remembers each measurement whole, and gives the rounds what they compare. */

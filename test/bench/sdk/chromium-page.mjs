@@ -1,8 +1,8 @@
-// The SDK and its peers in a page: µs an operation, interleaved. The service is the in-memory one: it is asked once for a DEK.
+// The SDK and jose in a page: µs an operation, interleaved. The service is the in-memory one: it is asked once for a DEK.
 import { createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { measureText } from './text-rounds.mjs'
-import { agePeer, josePeer } from './web-peers.mjs'
+import { josePeer } from './web-peers.mjs'
 
 globalThis.measureText = async (options) => {
   const eaas = createClient(createTestService())
@@ -13,7 +13,6 @@ globalThis.measureText = async (options) => {
       decrypt: (envelope) => eaas.decryptText(envelope),
     },
     'jose A256GCM': await josePeer(),
-    age: await agePeer(),
   }
   const measured = await measureText(peers, { ...options, clock: () => performance.now() })
   eaas.close()

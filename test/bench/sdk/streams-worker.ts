@@ -1,6 +1,7 @@
-// Streams of bytes in Node: from a file, against reading it. Prints `RESULT <json>`: CPU µs for the whole, by what was done, round by round.
+// Streams of bytes in Node: from a file, against reading it. Prints `RESULT <json>`: CPU µs for the whole, by what was done, round by round,
+// and the growth of RSS in MiB.
 import { randomBytes } from 'node:crypto'
-import { createReadStream, createWriteStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, createReadStream, createWriteStream, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable, Writable } from 'node:stream'
@@ -9,6 +10,7 @@ import { decryptStream, encryptStream } from '../../../packages/sdk/src/streams.
 import { createTestService } from '../../../packages/sdk/src/testing.js'
 import { interleave } from '../lib/rounds.js'
 
+const MIB = 2 ** 20
 const { rounds, size } = JSON.parse(process.argv[2] ?? '{}')
 const eaas = createClient(createTestService())
 const { id: keyId } = await eaas.keys.create({ name: 'files' })
@@ -17,7 +19,8 @@ const encrypting = () => encryptStream(eaas, { keyId, context })
 
 const folder = mkdtempSync(join(tmpdir(), 'eaas-bench-streams-'))
 const files = { plaintext: join(folder, 'plaintext'), sealed: join(folder, 'sealed') }
-writeFileSync(files.plaintext, randomBytes(size))
+for (let left = size; left > 0; left -= MIB) appendFileSync(files.plaintext, randomBytes(MIB))
+const before = process.memoryUsage.rss()
 await fileStream(files.plaintext)
   .pipeThrough(encrypting())
   .pipeTo(Writable.toWeb(createWriteStream(files.sealed)))
@@ -32,7 +35,8 @@ const measured = await interleave(
 )
 eaas.close()
 rmSync(folder, { recursive: true })
-console.log(`RESULT ${JSON.stringify(measured)}`)
+const growth = [process.resourceUsage().maxRSS / 1_024 - before / MIB]
+console.log(`RESULT ${JSON.stringify({ ...measured, growth })}`)
 
 /** A file as Node delivers it, in chunks of 64 KiB. */
 function fileStream(path: string): ReadableStream<Uint8Array> {

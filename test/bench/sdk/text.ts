@@ -5,7 +5,7 @@ import { spread } from '../lib/rounds.js'
 /** µs an operation, round by round, under `peer/encrypt` and `peer/decrypt`. */
 export type Measured = Record<string, number[]>
 
-export function peersOf(measured: Measured): string[] {
+function peersOf(measured: Measured): string[] {
   return [...new Set(Object.keys(measured).map((name) => name.slice(0, name.indexOf('/'))))]
 }
 

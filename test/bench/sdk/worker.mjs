@@ -1,11 +1,13 @@
 // Measures the SDK and its peers in one process, interleaved, and prints `RESULT <json>`. A process of its own, so that it can
 // be pinned; plain JavaScript, so that nothing stands between the code and Node. What is measured is the CPU time of the
 // process, all threads: on a quiet machine with one CPU to itself it is the elapsed time, and on a busy one it still holds.
-import { createClient } from '@eaas/sdk'
+import { createClient, text } from '@eaas/sdk'
 import { awsPeer, ciphersweetPeer, cloakPeer } from './peers.mjs'
 import { measureText } from './text-rounds.mjs'
-import { agePeer, josePeer } from './web-peers.mjs'
+import { josePeer } from './web-peers.mjs'
 
+const SEARCHES = 1_000
+const WARM_UPS = 3
 const { baseUrl, apiKey, keyId, rounds, targetMs } = JSON.parse(process.argv[2])
 let requests = 0
 const counting = (...args) => {
@@ -20,15 +22,15 @@ const peers = {
     decrypt: (envelope) => eaas.decryptText(envelope),
   },
   cloak: cloakPeer(),
-  'ciphersweet (BoringCrypto)': ciphersweetPeer('BoringCrypto'),
-  'ciphersweet (FIPSCrypto)': ciphersweetPeer('FIPSCrypto'),
+  'ciphersweet (FIPSCrypto)': ciphersweetPeer(),
   'aws-crypto, caching CMM': awsPeer(),
   'jose A256GCM': await josePeer(),
-  age: await agePeer(),
 }
 const results = {
+  major: Number.parseInt(process.versions.node, 10),
   text: await measureText(peers, { rounds, targetMs, clock: cpuMs }),
   many: await measureMany(),
+  search: await measureSearch(),
 }
 console.log(`RESULT ${JSON.stringify(results)}`)
 eaas.close()
@@ -58,9 +60,11 @@ async function measureMany() {
     }
     client.close()
   }
-  await together()
-  await singles()
-  const measured = { together: [], togetherCpu: [], singles: [], asking: [], requests: {} }
+  for (let at = 0; at < WARM_UPS; at++) {
+    await together()
+    await singles()
+  }
+  const measured = { together: [], togetherCpu: [], singles: [], asking: [], requests: [] }
   for (let round = 0; round < rounds; round++) {
     for (const [name, task, times] of [
       ['together', together, 1],
@@ -72,11 +76,27 @@ async function measureMany() {
       const startedAt = performance.now()
       await task()
       measured[name].push((performance.now() - startedAt) * times)
-      if (name === 'together') measured.togetherCpu.push(cpuMs() - cpu)
-      measured.requests[name] = requests * times
+      if (name !== 'together') continue
+      measured.togetherCpu.push(cpuMs() - cpu)
+      measured.requests.push(requests)
     }
   }
   return measured
+}
+
+/** The index of a value to search by: ms, and the requests of all. */
+async function measureSearch() {
+  const people = eaas.model({ name: 'people', keyId, bind: ['id'], fields: { email: text({ index: 'email_index' }) } })
+  const searches = async () => {
+    const startedAt = performance.now()
+    for (let at = 0; at < SEARCHES; at++) await people.index({ email: `ada.${at}@example.org` })
+    return (performance.now() - startedAt) / SEARCHES
+  }
+  await searches() // fetches the secret of the index
+  requests = 0
+  const ms = []
+  for (let round = 0; round < rounds; round++) ms.push(await searches())
+  return { ms, requests: [requests] }
 }
 
 /** CPU time of the process so far, all threads, in milliseconds. */

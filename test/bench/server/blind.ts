@@ -30,6 +30,7 @@ export async function measureBlind(scene: Scene): Promise<Findings> {
       hash: [],
     }
     for (let round = -1; round < scene.options.rounds; round++) {
+      await scene.options.turn()
       const searches: number[] = []
       for (let at = 0; at < SEARCHES; at++) searches.push(await time(() => blindHash(1)))
       const cpu = cpuMs(server.pid)

@@ -66,8 +66,9 @@ export async function measureIdle(scene: Scene): Promise<Findings> {
   const rss: Record<string, number[]> = {}
   for (let round = -1; round < times; round++) {
     for (const [name, { database }] of Object.entries(cases)) {
-      const server = await startServer({ guard: scene.guard, cpus: undefined }, await database(), { environment })
-      await sleep(IDLE_MS)
+      await scene.options.turn()
+      const server = await startServer({ ...scene.place, cpus: undefined }, await database(), { environment })
+      if (round >= 0) await sleep(IDLE_MS)
       const bytes = server.rss()
       await server.stop()
       if (round < 0) continue // makes the database that the next starts find

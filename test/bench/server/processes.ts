@@ -5,7 +5,7 @@ import { interleave, ratios, spread } from '../lib/rounds.js'
 import { makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
 
 export async function measureProcesses(scene: Scene): Promise<Findings> {
-  const place = { guard: scene.guard, cpus: undefined }
+  const place = { ...scene.place, cpus: undefined }
   const environment = { EAAS_LOG_LEVEL: 'silent' }
   const [aloneOn, sharedOn] = [await scene.database(), await scene.database()]
   const alone = await startServer(place, aloneOn, { environment })

@@ -18,7 +18,7 @@ export async function measureVerification(scene: Scene): Promise<Findings> {
   const to = Date.now() - DAY_MS
   const from = to - 300 * DAY_MS
   const long = await makeLongLog({ url: database.url ?? '', rootKey: ROOT_KEY, name: 'long', entries, from, to })
-  const place = { guard: scene.guard, cpus: undefined }
+  const place = { ...scene.place, cpus: undefined }
   const server = await startServer(place, database, { environment: { EAAS_LOG_LEVEL: 'silent' } })
   try {
     const tenant = await makeTenant(database, server)
@@ -43,7 +43,7 @@ export async function measureVerification(scene: Scene): Promise<Findings> {
           what: `p99 of a wrap while ${entries.toLocaleString('en')} entries are verified`,
           against: 'nobody verifies',
           measured: spread(ratios(measured.verifying, measured.quiet)),
-          atMost: 1.2,
+          atMost: 2,
         },
       ],
       tables: [
