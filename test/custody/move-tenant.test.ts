@@ -156,6 +156,24 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     expect([...here.alarms, ...there.alarms]).toEqual([])
   })
 
+  it('gets 503 while a pepper that its API key needs names a store key that does not exist', async () => {
+    await move()
+    const other = await there.createTenant({ name: 'other' })
+    const { sql } = there.services
+    const put = (number: number) =>
+      sql.begin(async (transaction) => {
+        await transaction`set local session_replication_role = replica` // or the foreign key refuses it
+        await transaction`update tenant_peppers set wrapped_pepper = set_byte(wrapped_pepper, 3, ${number})`
+      })
+    const statuses = async () => [(await unwrap(there)).status, (await other.call('GET', '/v1/keys')).status]
+    await put(9)
+    await there.refreshStoreKeys()
+    expect(await statuses()).toEqual([503, 200])
+    await put(0)
+    await there.refreshStoreKeys()
+    expect(await statuses()).toEqual([200, 200])
+  })
+
   it('has spent what it spent of budgets, and its disabled keys and scheduled destructions as they were', async () => {
     const ids: string[] = []
     for (const name of ['disabled', 'doomed']) {

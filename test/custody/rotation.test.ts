@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { RootKeySetting } from '../../packages/server/src/core/config.js'
 import {
   openSecret,
@@ -20,6 +20,7 @@ import { writeAlarm } from '../../packages/server/src/guard/store/alarms.js'
 import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { rotateRootKey } from '../../packages/server/src/operate/operations/rotate-root-key.js'
 import { rotateStoreKey } from '../../packages/server/src/operate/operations/rotate-store-key.js'
+import { SEALED_TABLES } from '../../packages/server/src/operate/store/sealed-rows.js'
 import { openProvider } from '../../packages/server/src/root-keys/open-provider.js'
 import { ageStoreKeys, rotateAged } from '../support/custody/rotation.js'
 import { backend } from '../support/database/database.js'
@@ -371,6 +372,33 @@ describe('a store key that is rotated', () => {
       await service.close()
     }
   })
+
+  it.each(['tenants', 'keys', 'key_versions'])(
+    'is kept while a row of %s names a store key that does not exist, and the refusal names the row',
+    async (table) => {
+      const service = await startService()
+      onTestFinished(service.close)
+      const { caller } = await use(service)
+      const other = await service.createTenant()
+      const { sql } = service.services
+      const { tenant_id } = caller.tenant
+      const column = SEALED_TABLES.find((each) => each.table === table)?.column ?? ''
+      const put = (number: number) =>
+        sql.begin(async (transaction) => {
+          await transaction`set local session_replication_role = replica` // or the foreign key refuses it
+          await transaction`
+            update ${sql(table)} set ${sql(column)} = set_byte(${sql(column)}, 3, ${number}) where tenant_id = ${tenant_id}`
+        })
+      await put(9) // the second lowest byte of the number
+      await expect(rotateAged(service)).rejects.toThrow(new RegExp(`${table}: tenant ${tenant_id}`))
+      expect((await listStoreKeys(sql)).map(({ number }) => number)).toEqual([1, 2])
+      expect((await other.call('GET', '/v1/keys')).status).toBe(200)
+      await put(0)
+      await rotateAged(service)
+      expect((await listStoreKeys(sql)).map(({ number }) => number)).toEqual([3])
+      expect((await caller.call('GET', '/v1/keys')).status).toBe(200)
+    },
+  )
 
   it('is kept while a secret does not open, and the refusal says what to do', async () => {
     const service = await startService()

@@ -102,7 +102,7 @@ export function createHealthCheck(
     if (tenants.length === 0) return undefined
     return {
       database: 'unwatched',
-      detail: `${nameLogs(tenants, 'the log of a tenant')} could not be compared with what the server wrote, because a part of the database does not answer: calls of ${tenants.length === 1 ? 'this tenant' : 'these tenants'} are refused until it does`,
+      detail: `${nameLogs(tenants, 'the log of a tenant')} could not be compared with what the server wrote, because a part of the database does not answer, or somebody put an audit key back: calls of ${tenants.length === 1 ? 'this tenant' : 'these tenants'} are refused meanwhile; the log says why`,
     }
   }
 

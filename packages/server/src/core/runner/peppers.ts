@@ -29,7 +29,7 @@ type Accepted = readonly [Pepper, ...Pepper[]]
 
 /** With the bytes from which it was opened, so that it is opened again only if these change. */
 type TenantPepper = Pepper & { sealed: Uint8Array }
-type OfTenants = ReadonlyMap<string, readonly TenantPepper[]>
+type OfTenants = ReadonlyMap<string, readonly TenantPepper[] | UnknownStoreKeyError>
 
 /** How many API keys' digests may wait to be written; the others are noted at their next use. */
 const MOST_NOTED = 10_000
@@ -59,16 +59,20 @@ export class Peppers {
     return { digest: apiKeyDigest(key, apiKey), pepper: number }
   }
 
-  /** The digests by which an API key may be stored, in the order to search for them. */
+  /**
+   * The digests by which an API key may be stored, in the order to search for them. @throws UnknownStoreKeyError if a
+   * pepper of its tenant does not open
+   */
   digests(apiKey: string): Digest[] {
     const former = this.#ofTenants.size > 0 ? this.#ofTenants.get(apiKeyTenant(apiKey) ?? '') : undefined
+    if (former instanceof UnknownStoreKeyError) throw former
     const digestOf = ({ number, key }: Pepper) => ({ digest: apiKeyDigest(key, apiKey), pepper: number })
     return [...this.#accepted, ...(former ?? [])].map(digestOf)
   }
 
   /** Whether an API key whose digest is under this pepper can be found. */
   accepts({ tenant_id, pepper }: Pick<ApiKeyRow, 'tenant_id' | 'pepper'>): boolean {
-    return [...this.#accepted, ...(this.#ofTenants.get(tenant_id) ?? [])].some(({ number }) => number === pepper)
+    return [...this.#accepted, ...listOpened(this.#ofTenants, tenant_id)].some(({ number }) => number === pepper)
   }
 
   /** If the digest of an admitted API key is under a former pepper, notes it for renewal. */
@@ -108,21 +112,29 @@ export function tenantPepperBinding({ tenant_id, number }: Omit<TenantPepperRow,
 }
 
 async function openOfTenants(sql: Queryable, storeKeys: StoreKeys, known?: OfTenants): Promise<OfTenants> {
-  const opened = new Map<string, TenantPepper[]>()
+  const opened = new Map<string, readonly TenantPepper[]>()
+  const unopened = new Map<string, UnknownStoreKeyError>()
   for (const row of await listTenantPeppers(sql)) {
     const { tenant_id, wrapped_pepper: sealed } = row
     const number = -row.number
-    const before = known
-      ?.get(tenant_id)
-      ?.find((pepper) => pepper.number === number && equalBytes(pepper.sealed, sealed))
+    const before = listOpened(known, tenant_id).find(
+      (pepper) => pepper.number === number && equalBytes(pepper.sealed, sealed),
+    )
     try {
       const pepper = before ?? { number, key: openSecret(storeKeys, tenantPepperBinding(row), sealed), sealed }
-      opened.set(tenant_id, [...(opened.get(tenant_id) ?? []), pepper])
+      opened.set(tenant_id, [...listOpened(opened, tenant_id), pepper])
     } catch (error) {
-      if (!(error instanceof OpenError || error instanceof UnknownStoreKeyError)) throw error // stops only its own tenant
+      // Stops only its own tenant: the calls of its API keys, or those whose digest is under a tampered pepper.
+      if (error instanceof UnknownStoreKeyError) unopened.set(tenant_id, error)
+      else if (!(error instanceof OpenError)) throw error
     }
   }
-  return opened
+  return new Map<string, readonly TenantPepper[] | UnknownStoreKeyError>([...opened, ...unopened])
+}
+
+function listOpened(of: OfTenants | undefined, tenant_id: string): readonly TenantPepper[] {
+  const found = of?.get(tenant_id) ?? []
+  return found instanceof UnknownStoreKeyError ? [] : found
 }
 
 async function openPeppers(sql: Queryable, storeKeys: StoreKeys): Promise<Accepted> {

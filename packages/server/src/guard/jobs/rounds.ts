@@ -154,8 +154,8 @@ function createAsking({ config, witnesses, services, measures, log }: RoundOptio
   }
 }
 
-// Writes alarms even if the database can't be read. If that lasts too long, also writes all witnessed heads, because
-// this process may be killed before it can compare.
+// Writes alarms even if the database can't be read, and what was witnessed of logs that could not be compared, because
+// this process may be killed before it can compare them.
 function createComparison(
   { config: { checkpointFile }, services, sharedAlarms, log }: RoundOptions,
   written: WrittenHeads,
@@ -189,13 +189,14 @@ function createComparison(
         log.fatal({ err: error }, CHANGED_SESSION)
         return false
       } finally {
-        const { isOverdue } = watches.comparisons
+        const { isOverdue, unreached } = watches.comparisons
         if (isOverdue && !wasOverdue) log.fatal(OVERDUE)
         wasOverdue = isOverdue
         const ahead = watches.ahead(clock)
         if (ahead.length > wereAhead) log.error({ logs: ahead.slice(0, NAMED_LOGS) }, AHEAD)
         wereAhead = ahead.length
-        emitMeanwhile(isOverdue ? watches.all() : watches.alarmed())
+        const open = [...watches.alarmed(), ...unreached.map((tenant_id) => watches.get(tenant_id))]
+        emitMeanwhile(isOverdue ? watches.all() : open)
       }
     },
     /** Writes where this process saw logs end, without asking the database. */

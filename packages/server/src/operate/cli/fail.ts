@@ -5,7 +5,7 @@ import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError
 import { visibleLine } from '@eaas/protocol'
 import { AuditWriteError } from '../../core/audit/append-errors.js'
 import { ConfigError } from '../../core/config.js'
-import { RefusedPinError, RootKeyError } from '../../core/crypto/key-hierarchy.js'
+import { RefusedPinError, RootKeyError, UnknownStoreKeyError } from '../../core/crypto/key-hierarchy.js'
 import { TlsError } from '../../core/http/tls-listener.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { DatabaseDeadlineError } from '../../core/store/deadline.js'
@@ -59,6 +59,7 @@ const EXPECTED = [
   SchemaVersionError,
   TamperedRowError,
   TlsError,
+  UnknownStoreKeyError,
   UnlockedServerError,
   UnusableDataDirectoryError,
   UsedDatabaseError,

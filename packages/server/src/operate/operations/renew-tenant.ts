@@ -8,7 +8,7 @@ import { ChainAlarmError } from '../../core/audit/append-errors.js'
 import { openAuditKey, renewAuditKey, resealAuditKey } from '../../core/audit/audit-key.js'
 import { areMarksAuthentic, extendChain, NO_MARK_MAC, purgeMarkMac } from '../../core/audit/formats/chain.js'
 import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac } from '../../core/audit/formats/row-mac.js'
-import { deriveRowKey, sealedUnder } from '../../core/crypto/key-hierarchy.js'
+import { deriveRowKey, sealedUnder, UnknownStoreKeyError } from '../../core/crypto/key-hierarchy.js'
 import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
@@ -195,6 +195,6 @@ export async function renewTenants(
 
 /** Whether an error concerns one tenant alone, so that an operation on all tenants goes on with the others. */
 export function isOfOneTenant(error: unknown): error is Error {
-  const kinds = [Refusal, TamperedRowError, ChainAlarmError, OpenError, ChangedMeanwhileError]
+  const kinds = [Refusal, TamperedRowError, ChainAlarmError, OpenError, UnknownStoreKeyError, ChangedMeanwhileError]
   return kinds.some((kind) => error instanceof kind)
 }

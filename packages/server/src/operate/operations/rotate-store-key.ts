@@ -4,16 +4,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { OpenError } from '@eaas/protocol'
 import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
 import type { RootKeyProvider } from '../../core/crypto/key-hierarchy.js'
-import { resealSecret, type SecretBinding } from '../../core/crypto/key-hierarchy.js'
+import { resealSecret, type SecretBinding, UnknownStoreKeyError } from '../../core/crypto/key-hierarchy.js'
 import { mapInStretches } from '../../core/event-loop.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { performAsSystem, systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../core/runner/store-keys.js'
 import type { Transaction } from '../../core/store/db.js'
-import { countSealed, insertStoreKey, isStoreKeyGone, listStoreKeys } from '../../core/store/store-keys.js'
+import { insertStoreKey, isStoreKeyGone, listStoreKeys } from '../../core/store/store-keys.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
 import {
+  countSealedBefore,
   deleteStoreKeysBefore,
   listKeysUnderEarlier,
   listSealedBefore,
@@ -74,7 +75,7 @@ export async function rotateStoreKey(
     const tenants = await renewTenants(services, { number, keepsSecrets, signal, onProgress })
     resealed += tenants.renewed
     resealed += await resealKeys(services, number, { signal, onProgress })
-    left = (await countSealed(sql)).reduce((sum, { rows, ...key }) => sum + (key.number < number ? rows : 0), 0)
+    left = await countSealedBefore(sql, number)
     if (left > 0 && resealed === before)
       throw await unsealed(services, { number, left, reasons: [...unrotated, ...tenants.reasons] })
   } while (left > 0 || !(await isCompleted(services, number, resealed)))
@@ -220,7 +221,7 @@ function reseal(
   try {
     return { ...row, resealed: resealSecret(storeKeys, binding, sealed) }
   } catch (error) {
-    if (error instanceof OpenError) return undefined
+    if (error instanceof OpenError || error instanceof UnknownStoreKeyError) return undefined
     throw error
   }
 }

@@ -35,7 +35,7 @@ export const SEALED_TABLES = [
 
 type SealedTable = (typeof SEALED_TABLES)[number]
 
-/** A page of a table's rows whose secret is sealed under a store key before `number`, after the row `after`. */
+/** A page of a table's rows whose secret is not sealed under the store key `number` or a later one, after the row `after`. */
 export function listSealedBefore(
   sql: Queryable,
   { table, column, id, version }: SealedTable,
@@ -46,9 +46,25 @@ export function listSealedBefore(
   return sql<SealedRow[]>`
     select tenant_id, ${sql(id)} as id, ${numbered} as version, pg_catalog.substr(${sql(column)}, 1, 256) as sealed
     from ${sql(table)}
-    where store_key < ${number}
+    where ${isSealedBefore(sql, number)}
       ${after ? sql`and (tenant_id, ${sql(id)}, ${numbered}) > (${after.tenant_id}, ${after.id}, ${after.version})` : sql``}
     order by ${place} limit ${limit}`
+}
+
+/** How many rows that is in all tables. */
+export async function countSealedBefore(sql: Queryable, number: number): Promise<number> {
+  let count = 0
+  for (const { table } of SEALED_TABLES) {
+    const [row] = await sql<{ rows: number }[]>`
+      select pg_catalog.count(*)::integer as rows from ${sql(table)} where ${isSealedBefore(sql, number)}`
+    count += row?.rows ?? 0
+  }
+  return count
+}
+
+// Only somebody who turns the foreign keys off can name a store key that does not exist; its secret may need an old one.
+function isSealedBefore(sql: Queryable, number: number) {
+  return sql`(store_key < ${number} or store_key not in (select number from store_keys))`
 }
 
 /** Writes secrets that were sealed again, unless they have changed meanwhile; returns how many it wrote. */
