@@ -171,6 +171,22 @@ it('what was witnessed is in the file before a round reads anything, and gets no
   expect([before.at(-1), await emitted()]).toEqual([3, before])
 })
 
+it('what was witnessed of a log that cannot be compared is in the file at once', async () => {
+  const { comparisons } = watchesOf(service.services.committer)
+  const { stop } = schedule({
+    sharedAlarms: {
+      compare: async () => {
+        comparisons.failedOf(tenant_id)
+        return []
+      },
+    },
+  })
+  await grow()
+  const last_id = watchesOf(service.services.committer).get(tenant_id).witnessed?.last_id
+  await expect.poll(async () => (await emitted()).at(-1), { timeout: 20_000 }).toBe(last_id)
+  await stop()
+})
+
 describe('a file that takes nothing', { timeout: 60_000 }, () => {
   let stuck: string
   let reader: FileHandle
