@@ -400,6 +400,21 @@ describe('a store key that is rotated', () => {
     },
   )
 
+  it("is kept if somebody puts the installation's row back meanwhile", async () => {
+    const service = await startService()
+    onTestFinished(service.close)
+    await use(service)
+    const { sql } = service.services
+    const [before] = await sql`
+      select pepper, wrapped_pepper, wrapped_former_pepper, wrapped_signing_key, wrapped_audit_key from instance`
+    const late = beforeTransaction(service, async () => {
+      const { count } = await sql`update instance set ${sql(before ?? {})} where store_key = 2`
+      return count === 1
+    })
+    await expect(rotateAged(late)).rejects.toThrow('one row has a secret that could not be sealed again')
+    expect((await listStoreKeys(sql)).map(({ number }) => number)).toEqual([1, 2])
+  })
+
   it('is kept while a secret does not open, and the refusal says what to do', async () => {
     const service = await startService()
     const { key_id } = await use(service)

@@ -51,10 +51,10 @@ export function listSealedBefore(
     order by ${place} limit ${limit}`
 }
 
-/** How many rows that is in all tables. */
+/** How many rows that is in all tables, with the installation's own row. */
 export async function countSealedBefore(sql: Queryable, number: number): Promise<number> {
   let count = 0
-  for (const { table } of SEALED_TABLES) {
+  for (const table of ['instance', ...SEALED_TABLES.map((each) => each.table)]) {
     const [row] = await sql<{ rows: number }[]>`
       select pg_catalog.count(*)::integer as rows from ${sql(table)} where ${isSealedBefore(sql, number)}`
     count += row?.rows ?? 0
