@@ -64,17 +64,22 @@ try {
       if (only !== undefined && measurement !== only) continue
       const startedAt = performance.now()
       const on = measurement === 'chromium' ? nodes.slice(0, 1) : nodes // no Node has a part in it
-      const all = await takeTurns(on.map((node) => (turn) => measure(stage.on(node, turn))))
-      const findings = joinFindings(
-        on.map(({ version }) => version),
-        all,
-      )
-      for (const table of findings.tables) console.log(formatTable(table))
-      if (findings.bars.length > 0) console.log(formatTable(barTable(findings.bars)))
-      console.log(`${part}/${measurement} took ${Math.round((performance.now() - startedAt) / 1_000)} s\n`)
-      found.bars.push(...findings.bars)
-      found.tables.push(...findings.tables)
-      found.plots.push(...findings.plots)
+      try {
+        const all = await takeTurns(on.map((node) => (turn) => measure(stage.on(node, turn))))
+        const findings = joinFindings(
+          on.map(({ version }) => version),
+          all,
+        )
+        for (const table of findings.tables) console.log(formatTable(table))
+        if (findings.bars.length > 0) console.log(formatTable(barTable(findings.bars)))
+        console.log(`${part}/${measurement} took ${Math.round((performance.now() - startedAt) / 1_000)} s\n`)
+        found.bars.push(...findings.bars)
+        found.tables.push(...findings.tables)
+        found.plots.push(...findings.plots)
+      } catch (error) {
+        console.error(`${part}/${measurement} failed:`, error)
+        process.exitCode = 1 // the others are measured all the same
+      }
     }
   }
 } finally {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
-import { cpuMs } from './process.js'
+import { cpuMs, endedChildrenCpuMs } from './process.js'
 
 export interface Pinning {
   /** the CPU of the process under test, as taskset takes it */
@@ -31,9 +31,22 @@ export function pinPostgres({ logFile }: { logFile: string }, cpus: string | und
   for (const pid of processesOf(logFile)) spawnSync('taskset', ['-cp', cpus, pid])
 }
 
-/** CPU time that the processes of a PostgreSQL have used which run now, in milliseconds. */
+/** CPU time that all processes of a PostgreSQL have used, those that have ended too, in milliseconds. */
 export function postgresCpuMs({ logFile }: { logFile: string }): number {
-  return processesOf(logFile).reduce((sum, pid) => sum + cpuMs(Number(pid)), 0)
+  const [postmaster = '', ...children] = processesOf(logFile)
+  const ended = endedChildrenCpuMs(Number(postmaster))
+  return children.reduce((sum, pid) => sum + ifRunning(() => cpuMs(Number(pid))), ended + cpuMs(Number(postmaster)))
+}
+
+/** 0 for a process that has ended meanwhile. */
+function ifRunning(read: () => number): number {
+  try {
+    return read()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ESRCH') return 0
+    throw error
+  }
 }
 
 function processesOf(logFile: string): string[] {

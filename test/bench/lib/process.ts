@@ -128,8 +128,13 @@ function residentBytes(pid: number): number {
 }
 
 /** CPU time that a process has used, all its threads, in milliseconds; from /proc, so on Linux only. */
-export function cpuMs(pid: number): number {
+export const cpuMs = (pid: number): number => cpuTimeMs(pid, 11)
+
+/** CPU time that the children of a process have used which have ended. */
+export const endedChildrenCpuMs = (pid: number): number => cpuTimeMs(pid, 13)
+
+function cpuTimeMs(pid: number, field: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * 10 // in ticks of 1/100 s
+  return (Number(fields[field]) + Number(fields[field + 1])) * 10 // in ticks of 1/100 s
 }
