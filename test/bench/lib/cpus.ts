@@ -35,16 +35,19 @@ export function pinPostgres({ logFile }: { logFile: string }, cpus: string | und
 export function postgresCpuMs({ logFile }: { logFile: string }): number {
   const [postmaster = '', ...children] = processesOf(logFile)
   const ended = endedChildrenCpuMs(Number(postmaster))
-  return children.reduce((sum, pid) => sum + ifRunning(() => cpuMs(Number(pid))), ended + cpuMs(Number(postmaster)))
+  return children.reduce(
+    (sum, pid) => sum + (ifRunning(() => cpuMs(Number(pid))) ?? 0),
+    ended + cpuMs(Number(postmaster)),
+  )
 }
 
-/** 0 for a process that has ended meanwhile. */
-function ifRunning(read: () => number): number {
+/** undefined if the process that is read has ended meanwhile. */
+function ifRunning<Value>(read: () => Value): Value | undefined {
   try {
     return read()
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' || code === 'ESRCH') return 0
+    if (code === 'ENOENT' || code === 'ESRCH') return undefined
     throw error
   }
 }
@@ -55,13 +58,10 @@ function processesOf(logFile: string): string[] {
 }
 
 function childrenOf(parent: string): string[] {
-  return readdirSync('/proc').filter((pid) => {
-    if (!/^\d+$/.test(pid)) return false
-    try {
-      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] === parent
-    } catch {
-      return false // gone meanwhile
-    }
-  })
+  return readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && ifRunning(() => parentOf(pid)) === parent)
+}
+
+function parentOf(pid: string): string | undefined {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]
 }
