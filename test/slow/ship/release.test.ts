@@ -3,7 +3,7 @@ import { execFile, execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { LocalRegistry } from '../../packed/local-registry.js'
@@ -29,20 +29,24 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('a release', () => {
   it('has the same bytes when it is made twice, in folders of other names', async () => {
-    const digests = (tarballs: string) =>
-      Object.fromEntries(
-        readdirSync(tarballs).map((name) => {
-          return [
-            name,
-            createHash('sha256')
-              .update(readFileSync(join(tarballs, name)))
-              .digest('hex'),
-          ]
-        }),
-      )
+    const digest = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex')
+    /** Of the tarballs, and of each file in them, so that a failure names the file. */
+    const digests = (tarballs: string) => {
+      const unpacked = mkdtempSync(join(folder, 'unpacked-'))
+      for (const name of readdirSync(tarballs)) {
+        mkdirSync(join(unpacked, name))
+        execFileSync('tar', ['-xzf', join(tarballs, name), '-C', join(unpacked, name)])
+      }
+      const files = readdirSync(unpacked, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+      const paths = files.map(({ parentPath, name }) => join(parentPath, name))
+      return {
+        tarballs: Object.fromEntries(readdirSync(tarballs).map((name) => [name, digest(join(tarballs, name))])),
+        files: Object.fromEntries(paths.map((path) => [relative(unpacked, path), digest(path)])),
+      }
+    }
     mkdirSync(join(folder, 'another place'))
     const first = digests(await releaseOfRun())
-    const names = Object.keys(first).map((name) => name.replace(/-\d+\.\d+\.\d+\.tgz$/, ''))
+    const names = Object.keys(first.tarballs).map((name) => name.replace(/-\d+\.\d+\.\d+\.tgz$/, ''))
     expect(names.sort()).toEqual(PUBLISHED.map((name) => name.slice(1).replace('/', '-')).sort())
     expect(digests(await makeRelease(join(folder, 'another place/clone')))).toEqual(first)
   })
