@@ -1,11 +1,12 @@
-// eaas audit diff --all and --installation: every log compared with one file of checkpoints, and what the installation's own log lost.
+// eaas audit diff --all and --installation, and verify --all: every log compared with one file of checkpoints, and what the installation's own log lost.
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { appendFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createCheckpointEmitter } from '../../../packages/server/src/guard/jobs/emit-checkpoints.js'
+import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service } from '../../support/service/service.js'
 import { copyAll, removeAll, setInstallationScene } from '../installation/installation-scene.js'
@@ -134,6 +135,68 @@ describe('eaas audit diff --all', () => {
     })
     await writeFile(file('empty'), '')
     expect((await eaas('audit', 'diff', '--all', '--checkpoint', file('empty'))).code).toBe(3)
+  })
+})
+
+describe('eaas audit verify --all with a file of checkpoints', () => {
+  const verifyAll = () => eaas('audit', 'verify', '--all', '--checkpoint', file('checkpoints'))
+  const append = async (...of: string[]) =>
+    appendFile(file('checkpoints'), `${(await eaas('audit', 'checkpoint', ...of, '--json')).stdout}\n`)
+
+  it('compares each log with its own', async () => {
+    await emit()
+    await service.createTenant({ name: 'initech' })
+    for (const tenant of [acme, globex]) await grow(tenant)
+    const { code, stdout } = await verifyAll()
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(/^checkpoint {2}agrees: entry .*\ntenants {5}2 of 3 agree with a checkpoint of their own/m),
+    ])
+  })
+
+  it('finds a log that went back behind it, though the installation has not', async () => {
+    const putBack = await copyAll(service, idOf(globex))
+    await grow(globex)
+    await emit()
+    await removeAll(service, idOf(globex))
+    await putBack(service)
+    const { code, stdout } = await verifyAll()
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/^globex +\S+ +behind_checkpoint, entry 2$/m)])
+    expect(stdout).toContain('2 of 3 valid')
+  })
+
+  it('names a tenant that only the checkpoints have', async () => {
+    await append('--installation')
+    const putBack = await copyAll(service, INSTALLATION_ID)
+    const { tenant } = await service.createTenant({ name: 'initech' })
+    await append('--tenant', 'initech')
+    await removeAll(service, tenant.tenant_id)
+    await removeAll(service, INSTALLATION_ID)
+    await putBack(service)
+    const { code, stdout } = await verifyAll()
+    expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^- +${tenant.tenant_id} `, 'm'))])
+  })
+
+  it('says which checkpoint is of an entry that was purged', async () => {
+    await emit()
+    await grow(acme)
+    await purgeTenant(service.services, idOf(acme), { retentionMonths: 0, maxShare: 1, resume: 'a test' })
+    const { code, stdout } = await verifyAll()
+    expect([code, stdout]).toEqual([
+      5,
+      expect.stringMatching(/^UNUSED {6}the checkpoint of acme: its entry was purged$/m),
+    ])
+  })
+
+  it('verifies no log whose only checkpoint this installation did not sign', async () => {
+    await append('--installation')
+    const { stdout: note } = await eaas('audit', 'checkpoint', '--tenant', 'acme')
+    await appendFile(file('checkpoints'), note.replace(/.{4}=\n$/, 'AAAA=\n'))
+    const { code, stdout } = await verifyAll()
+    expect([code, stdout]).toEqual([
+      3,
+      expect.stringMatching(/^acme .*not verified: .*this installation's key did not sign/m),
+    ])
   })
 })
 

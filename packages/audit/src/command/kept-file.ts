@@ -41,13 +41,12 @@ function isKey(text: string, type: number): boolean {
   return unlessThrown(() => readNoteKey(text, type), CheckpointError) !== undefined
 }
 
-/** Reads the checkpoint of the installation's log that all witnesses cosigned. @throws CheckpointError */
-export async function readWitnessedNote(
-  files: string | readonly string[],
+/** Finds the checkpoint of the installation's log that all witnesses cosigned. @throws CheckpointError */
+export function findWitnessedNote(
+  kept: Kept,
   { publicKey, witness }: { publicKey: PublicKeys; witness: readonly string[] },
-): Promise<Witnessed> {
-  const witnesses = witness.map(readWitnessKey)
-  return readAs(files, (kept) => findWitnessed(listWitnessedLines(kept), { publicKey, witnesses }))
+): Witnessed {
+  return findWitnessed(listWitnessedLines(kept), { publicKey, witnesses: witness.map(readWitnessKey) })
 }
 
 /** Calls `read` with the content of checkpoint files. Its errors then name the files. @throws CheckpointError */

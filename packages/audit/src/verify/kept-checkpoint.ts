@@ -70,7 +70,10 @@ export function namedOf<T extends Checkpoint & { note: string }>(
 /** Lists the notes of the given logs, the newest first. @throws CheckpointError if there are none */
 export function notesOf({ notes }: Kept, logs: readonly string[]): [KeptNote, ...KeptNote[]] {
   const [newest, ...others] = notes.filter(({ tenant_id }) => logs.includes(tenant_id))
-  if (!newest) throw new CheckpointError(`it contains no checkpoint of this tenant, but ${describeKept(notes)}`)
+  if (!newest) {
+    const log = logs[0] === INSTALLATION_ID ? "the installation's log" : 'this tenant'
+    throw new CheckpointError(`it contains no checkpoint of ${log}, but ${describeKept(notes)}`)
+  }
   return [newest, ...others]
 }
 

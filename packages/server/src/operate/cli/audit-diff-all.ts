@@ -66,8 +66,8 @@ async function compareAll(
     verdicts.push(await compareOne(services, owner, { kept, onProgress }))
   }
   const known = new Set([...verdicts, ...leftOut].map(({ tenant_id }) => tenant_id))
-  const others = kept.logs.filter((log) => !known.has(log) && kept.of(log).length > 0)
-  for (const tenant_id of await findMissingTenants(services.sql, others)) {
+  for (const tenant_id of await findMissingTenants(services.sql, [...kept.logs])) {
+    if (known.has(tenant_id) || (await kept.of(tenant_id)).length === 0) continue
     leftOut.push({ tenant_id, reason: 'the checkpoints have this tenant, and the database does not' })
   }
   for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, outcome: 'missing', detail: reason })
@@ -85,11 +85,11 @@ async function compareOne(
 ): Promise<Verdict> {
   const log = { tenant_id, name }
   try {
-    const checkpoints = kept.of(tenant_id)
+    const checkpoints = await kept.of(tenant_id)
     const diff = await diffAudit(services, tenant_id, { checkpoints, onProgress })
     if (isDifferent(diff)) return { ...log, outcome: 'different', diff, detail: describeDiff(diff) }
     if (diff.witnessed_through > 0) return { ...log, outcome: 'same', diff }
-    const unsigned = kept.logs.includes(tenant_id) ? NOT_SIGNED : 'the file has no checkpoint of it'
+    const unsigned = kept.logs.has(tenant_id) ? NOT_SIGNED : 'the file has no checkpoint of it'
     const left =
       diff.accepted_through === null
         ? 'no checkpoint of an entry that was not purged'

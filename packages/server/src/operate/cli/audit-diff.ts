@@ -34,7 +34,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
       await assertExport(exported, { tenant_id, publicKey: services.signingKey.publicKeys }, read.hashed)
     }
     const kept = file === undefined ? undefined : await readKeptCheckpoints(services, file)
-    const checkpoints = kept?.of(tenant_id) ?? []
+    const checkpoints = (await kept?.of(tenant_id)) ?? []
     if (kept && checkpoint !== undefined && checkpoints.length === 0) {
       throw new Refusal('E_VALIDATION', kept.faultOf(tenant_id))
     }

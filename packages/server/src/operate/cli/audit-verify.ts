@@ -8,7 +8,7 @@ import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { listAcceptanceIds } from '../../guard/store/alarms.js'
-import { type VerifiedLogs, verifyAll } from '../jobs/verify-all.js'
+import { type LogVerdict, type VerifiedLogs, verifyAll } from '../jobs/verify-all.js'
 import * as cli from './command.js'
 import { readKept, viewKept } from './kept-file.js'
 import { print, printJson, showProgress, table } from './output.js'
@@ -29,7 +29,7 @@ export function addAuditVerify(audit: Command): void {
     )
     .option(
       '--checkpoint <file>',
-      'a file with a checkpoint that you kept, with which the log must agree; of several, the newest counts',
+      'a file with a checkpoint that you kept, with which the log must agree; of several of a log, the newest counts',
       cli.readInputFile,
     )
     .addOption(cli.WITNESS_OPTION)
@@ -128,18 +128,19 @@ function describe(verification: wire.Verification, described: Described): string
   ]
 }
 
-/** Returns whether all logs are valid. @throws Refusal if none is invalid, but one was not verified or covered */
-async function auditVerifyAll(config: Config, { json, ...file }: VerifyOptions): Promise<boolean> {
+/** Returns the exit code. @throws Refusal if no log is invalid, but one was not verified or covered */
+async function auditVerifyAll(config: Config, { json, ...file }: VerifyOptions): Promise<number> {
   const progress = showProgress('verified')
   const { witnessed, coverage, public_key, ...all } = await withServices(config, async (services) => {
-    const kept = await readKept(services, INSTALLATION_ID, file)
-    const { note, signers = services.signingKey.publicKeys, witnessed } = kept
-    const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, signers)
+    const { all, note, signers, witnessed } = await readKept(services, INSTALLATION_ID, file)
+    const keys = signers ?? services.signingKey.publicKeys
+    const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, keys)
     const result = await verifyAll(services, {
       checkpoint,
+      kept: all,
       onProgress: (name, entries) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`),
     })
-    const own = result.verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
+    const own = result.verdicts.find(isOwn)
     let coverage: Coverage | undefined
     if (checkpoint && own?.valid) coverage = await findCoverage(services, checkpoint.last_id)
     await recordOperation(services, { action: 'installation.verify', metadata: result.counts })
@@ -153,7 +154,7 @@ async function auditVerifyAll(config: Config, { json, ...file }: VerifyOptions):
   const failed = unverified.map(({ error, ...log }) => ({ ...log, error: messageOf(error) }))
   if (json) printJson({ valid: isValid && failed.length === 0, logs: verdicts, unverified: failed, ...kept })
   else {
-    const compared = coverage && [`checkpoint  agrees: ${describeStatement(coverage)}`, `by key      ${public_key}`]
+    const compared = coverage && [...describeCompared(coverage, verdicts), `by key      ${public_key}`]
     const agrees = isValid ? [...(compared ?? []), ...cli.describeWitnessed(witnessed)] : []
     print(...describeAll(all), ...agrees)
   }
@@ -161,8 +162,22 @@ async function auditVerifyAll(config: Config, { json, ...file }: VerifyOptions):
     throw new Refusal('E_UNAVAILABLE', `${counted(unverified.length, 'log')} could not be verified`)
   }
   if (isValid && coverage?.covers_tenants === false) throw new Refusal('E_STATE', notCovering(coverage))
-  return isValid
+  if (!isValid) return cli.NOT_VALID
+  return verdicts.some(isUnused) ? cli.UNUSED : cli.VALID
 }
+
+function describeCompared(coverage: KeptStatement & Coverage, verdicts: readonly LogVerdict[]): string[] {
+  const [own, tenants] = [verdicts.find(isOwn), verdicts.filter((verdict) => !isOwn(verdict))]
+  const compared = tenants.filter(({ checkpoint }) => checkpoint?.compared)
+  return [
+    ...(own?.checkpoint?.compared ? [`checkpoint  agrees: ${describeStatement(coverage)}`] : []),
+    `tenants     ${compared.length} of ${tenants.length} agree with a checkpoint of their own in the file`,
+    ...verdicts.filter(isUnused).map(({ name }) => `UNUSED      the checkpoint of ${name}: its entry was purged`),
+  ]
+}
+
+const isOwn = ({ tenant_id }: LogVerdict) => tenant_id === INSTALLATION_ID
+const isUnused = ({ valid, checkpoint }: LogVerdict) => valid && checkpoint?.compared === false
 
 interface Coverage {
   id: number // the checkpoint's entry of the installation's log

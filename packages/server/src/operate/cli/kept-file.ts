@@ -2,7 +2,7 @@
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import * as audit from '@eaas/audit'
-import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit/command'
+import { findWitnessedNote, readAs, readGiven } from '@eaas/audit/command'
 import { counted, encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { LATER_KEY } from '../../core/audit/append-errors.js'
 import type { KeptHead } from '../../core/audit/formats/chain.js'
@@ -11,6 +11,7 @@ import type { Services } from '../../core/runner/operation.js'
 import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 
 export interface Kept {
+  all?: KeptCheckpoints // those of every log
   note?: string
   signers?: audit.PublicKeys // the keys that may have signed it
   witnessed?: audit.Witnessed // the cosignatures of the required witnesses
@@ -18,42 +19,50 @@ export interface Kept {
 
 /** Reads what a log in the database is verified against; nothing if no file was given. @throws CheckpointError */
 export async function readKept(
-  services: Pick<Services, 'sql' | 'signingKey'>,
+  services: SignerServices,
   tenant_id: string,
   { checkpoint, witness }: { checkpoint?: string | undefined; witness?: string[] | undefined },
 ): Promise<Kept> {
   if (checkpoint === undefined) return {}
   const publicKeys = await listSignersOf(services, tenant_id)
-  if (witness === undefined) {
-    const kept = await readKeptFiles(checkpoint)
-    const [{ note }] = audit.notesOf(kept, [tenant_id])
-    return { note, signers: signersOf({ publicKeys }, kept) }
-  }
-  const witnessed = await readWitnessedNote(checkpoint, { publicKey: publicKeys, witness })
-  return { note: witnessed.note, witnessed }
+  return readAs(checkpoint, (kept) => {
+    const all = keptCheckpoints(services, checkpoint, kept)
+    if (witness === undefined) {
+      const [{ note }] = audit.notesOf(kept, [tenant_id])
+      return { all, note, signers: signersOf(publicKeys, kept) }
+    }
+    const witnessed = findWitnessedNote(kept, { publicKey: publicKeys, witness })
+    return { all, note: witnessed.note, witnessed }
+  })
 }
 
 export interface KeptCheckpoints {
-  logs: string[] // the logs of which it has checkpoints, signed or not
-  // The heads of a log's signed checkpoints, since a truncated or forged line proves nothing. No signature covers the
-  // policy version, which is 0 if the line has none.
-  of(tenant_id: string): KeptHead[]
+  logs: ReadonlySet<string> // those of which it has checkpoints, signed or not
+  // The heads of a log's signed checkpoints, the newest first, since a truncated or forged line proves nothing. No
+  // signature covers the policy version, which is 0 if the line has none.
+  of(tenant_id: string): Promise<KeptHead[]>
   faultOf(tenant_id: string): string
 }
 
+type SignerServices = Pick<Services, 'sql' | 'signingKey'>
+
 /** Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, CommandError */
-export async function readKeptCheckpoints(
-  { signingKey }: Pick<Services, 'signingKey'>,
-  file: string,
-): Promise<KeptCheckpoints> {
-  const kept = audit.parseKept(await readGiven(file))
+export async function readKeptCheckpoints(services: SignerServices, file: string): Promise<KeptCheckpoints> {
+  return keptCheckpoints(services, file, audit.parseKept(await readGiven(file)))
+}
+
+export function keptCheckpoints(services: SignerServices, file: string, kept: audit.Kept): KeptCheckpoints {
   const { notes } = kept
-  const signers = signersOf(signingKey, kept)
   const groups = groupByLog(notes)
   return {
-    logs: [...groups.keys()],
-    of: (tenant_id) => (groups.get(tenant_id) ?? []).flatMap((note) => readSigned(note, signers)),
-    faultOf: (tenant_id) => {
+    logs: new Set(groups.keys()),
+    async of(tenant_id) {
+      const group = groups.get(tenant_id)
+      if (!group) return []
+      const signers = signersOf(await listSignersOf(services, tenant_id), kept)
+      return group.flatMap((note) => readSigned(note, signers))
+    },
+    faultOf(tenant_id) {
       const contents = groups.has(tenant_id)
         ? `checkpoints of it that this installation's key did not sign. ${LATER_KEY}`
         : audit.describeKept(notes)
@@ -64,10 +73,7 @@ export async function readKeptCheckpoints(
 }
 
 /** The installation's keys, and their successors according to the statements in a file (key-change.md 4). */
-function signersOf(
-  { publicKeys }: { publicKeys: readonly string[] },
-  { changes }: ReturnType<typeof audit.parseKept>,
-): audit.PublicKeys {
+function signersOf(publicKeys: readonly string[], { changes }: audit.Kept): audit.PublicKeys {
   const keys = new Set<string>(publicKeys)
   for (const note of new Set(changes)) addSuccessor(keys, note)
   return [...keys]

@@ -1,10 +1,11 @@
 /** Verifies every log and the newest anchor, for an operator or on schedule. A log with an alarm is not valid. */
 import type { AuditEntry, Checkpoint } from '@eaas/audit/formats'
-import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
+import { INSTALLATION_ID, SYSTEM_ACTOR, type wire } from '@eaas/protocol'
 import type { Witness } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
 import { type RecordedTenants, readRecordedTenants } from '../../core/audit/recorded-tenants.js'
 import type { Services } from '../../core/runner/operation.js'
+import { Refusal } from '../../core/runner/refusal.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { recordAlone } from '../../guard/installation-log.js'
 import { listTenantsOnRecord } from '../../guard/jobs/tenants-on-record.js'
@@ -18,6 +19,7 @@ export interface LogVerdict {
   valid: boolean
   verified_entries: number
   last_id: number // the last entry that was verified
+  checkpoint?: wire.Verification['checkpoint'] // of the log itself, if one was given
   reason?: string
   broken_at?: number
 }
@@ -35,9 +37,18 @@ export interface VerifiedLogs {
 
 const UNREAD = { valid: false, verified_entries: 0, last_id: 0 }
 
+/** Earlier signed statements about the logs of tenants. */
+export interface KeptOfTenants {
+  logs: ReadonlySet<string> // those that have a statement, signed or not
+  of(tenant_id: string): Promise<readonly Pick<Checkpoint, 'last_id' | 'hash'>[]> // the signed ones, the newest first
+  faultOf(tenant_id: string): string
+}
+
 interface VerifyAllOptions {
   /** an earlier signed statement about the installation's log, which must still hold */
   checkpoint?: Checkpoint | undefined
+  /** of each tenant, the newest must still hold */
+  kept?: KeptOfTenants | undefined
   onProgress?: ((name: string, entries: number) => void) | undefined
   signal?: AbortSignal | undefined
 }
@@ -45,7 +56,7 @@ interface VerifyAllOptions {
 /** @throws the signal's reason, or the database's own error if tenants cannot be listed */
 export async function verifyAll(
   services: Services,
-  { checkpoint, onProgress, signal }: VerifyAllOptions = {},
+  { checkpoint, kept, onProgress, signal }: VerifyAllOptions = {},
 ): Promise<VerifiedLogs> {
   const { sql, states, committer } = services
   const verdicts: LogVerdict[] = []
@@ -63,7 +74,7 @@ export async function verifyAll(
         auditKey,
         witnessed: alarm?.witness ?? anchored,
         named: recorded?.ends.get(tenant_id),
-        checkpoint: tenant_id === INSTALLATION_ID ? checkpoint : undefined,
+        checkpoint: tenant_id === INSTALLATION_ID ? checkpoint : await newestOf(tenant_id, kept),
         signal,
         onValid: (valid) => {
           if (tenant_id === INSTALLATION_ID) recorded = valid.recorded
@@ -73,7 +84,8 @@ export async function verifyAll(
       const { valid, verified_entries, purged_through, reason = alarm && onlyAlarmed(alarm), broken_at } = answer
       const fault = { ...(reason && { reason }), ...(broken_at !== undefined && { broken_at }) }
       const read = { verified_entries, last_id: purged_through + verified_entries }
-      verdicts.push({ tenant_id, name: state.tenant.name, valid: valid && !alarm, ...read, ...fault })
+      const compared = answer.checkpoint && { checkpoint: answer.checkpoint }
+      verdicts.push({ tenant_id, name: state.tenant.name, valid: valid && !alarm, ...read, ...compared, ...fault })
     } catch (error) {
       signal?.throwIfAborted()
       // The audit key was exchanged or edited, so nothing authenticates the log.
@@ -93,13 +105,23 @@ export async function verifyAll(
     if (own?.valid) Object.assign(own, { valid: false, reason: error.message })
   }
   recorded ??= await readRecordedTenants(sql) // that log is not valid, so neither is the result
-  const { tenants, leftOut } = await listTenantsOnRecord(services, [...anchored.keys(), ...recorded.present.keys()])
+  const named = new Set([...anchored.keys(), ...recorded.present.keys()])
+  for (const log of kept?.logs ?? []) {
+    if (log !== INSTALLATION_ID && !recorded.gone.has(log) && (await kept?.of(log))?.length) named.add(log)
+  }
+  const { tenants, leftOut } = await listTenantsOnRecord(services, named)
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
   for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, name: undefined, ...UNREAD, reason })
   const invalid = verdicts.filter(({ valid }) => !valid)
   const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)
   const counts = { logs: verdicts.length, invalid: invalid.length, unverified: unverified.length }
   return { verdicts, invalid, unverified, entries, counts }
+}
+
+async function newestOf(tenant_id: string, kept: KeptOfTenants | undefined) {
+  const [newest] = (await kept?.of(tenant_id)) ?? []
+  if (!newest && kept?.logs.has(tenant_id)) throw new Refusal('E_VALIDATION', kept.faultOf(tenant_id))
+  return newest
 }
 
 // Verified alone, the log is valid (eaas audit verify --tenant): the alarm is about an earlier moment.

@@ -74,7 +74,7 @@ export interface VerifyOptions {
   auditKey: AuditKey
   /** to open the secrets in the rows */
   storeKeys: StoreKeys
-  checkpoint?: Checkpoint | undefined
+  checkpoint?: Pick<Checkpoint, 'last_id' | 'hash'> | undefined
   /** the head that an alarm witnessed, which the log must also contain */
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
   /** an entry that the log must have, since the installation's log names it */
