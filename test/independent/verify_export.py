@@ -813,7 +813,9 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
                 rollbacks = {"entries": rollbacks.get("entries", 0) + 1, "newest_id": last_id}
                 comparison.accept(last_id, columns[-2], json.loads(columns[-1]))
             moved = action == "tenant.update" and metadata_of(columns[-2]).get("status") == "moved"
-            time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
+            time = columns[-1]
+            if columns[0] == '"audit.purge"' and purged_through(columns[-2]) == verdict["after_id"]:
+                purge = verdict["after_id"]
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")
         note, signer, entries = (text and json.loads(text) for text in rest)
@@ -866,7 +868,7 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
     if refused:
         return {**refused, "reason": refused["reason"] + comparison.explain(comparison.named)}
     verdict.update({"accepted_rollbacks": rollbacks} if rollbacks else {})
-    verdict.update({"purged_through": purge} if purge == verdict["after_id"] > 0 else {})
+    verdict.update({"purged_through": purge} if purge else {})
     missing = [] if verdict["after_id"] in (0, purge) or comparison.joins(verdict["after_id"]) else ["beginning"]
     missing += ["end"] if head[0] > last_id or moved else []
     return {**verdict, "valid": True, "signed_at": signed_at, "head_id": head[0], "missing": missing, "whole": not missing}

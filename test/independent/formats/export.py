@@ -835,7 +835,7 @@ def export_vectors():
                 "head_id": export.last_id if head_id is None else head_id, "missing": missing, "whole": missing == [], **more}
 
     twice = Export([*drafts[3:], purge_draft(2), purge_draft(3, 21)], 3, hashes[3])
-    other_last = Export([*drafts[3:], purge_draft(3), purge_draft(2, 21)], 3, hashes[3])
+    other_last = Export([*drafts[3:], purge_draft(3), purge_draft(5, 21)], 3, hashes[3])
     unreadable = Export([*drafts[3:], purge_draft(3, metadata="no JSON")], 3, hashes[3])
     worded = Export([*drafts[3:], purge_draft(3, metadata='{"purged_through":"3"}')], 3, hashes[3])
     accepted = Export([*drafts[:3], {**drafts[3], "created_at": AHEAD}, clock_draft(AHEAD), *drafts[4:]])
@@ -903,7 +903,7 @@ def export_vectors():
          "verdict": verdict(part, checkpoint_compared=True)},
         {"name": "a part, with a checkpoint of before", "file": part.file(), "checkpoint": kept[1],
          "verdict": verdict(part, whole=False, checkpoint_compared=False)},
-        {"name": "a part whose last purge ended elsewhere", "file": other_last.file(), "verdict": verdict(other_last, whole=False)},
+        {"name": "a log after a purge, and a later one elsewhere", "file": other_last.file(), "verdict": verdict(other_last)},
         {"name": "a part whose purge can't be read", "file": unreadable.file(), "verdict": verdict(unreadable, whole=False)},
         {"name": "a part whose purge names no number", "file": worded.file(), "verdict": verdict(worded, whole=False)},
         {"name": "no entries, behind the last one", "file": empty.file(), "verdict": verdict(empty, whole=False)},

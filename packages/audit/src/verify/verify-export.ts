@@ -193,8 +193,8 @@ class ExportReader {
   contradiction: ExportFault | undefined
   private header: ExportHeader | undefined
   private history: RightsHistory = createRightsHistory({ after_id: 0 })
+  private isPurged = false // whether a purge is why the log does not begin with entry 1
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
-  private purged_through: number | undefined
   /** the entries that say that the log continues in another installation */
   private readonly moves: Move[] = []
   private readonly rollbacks = new AcceptedRollbacks()
@@ -301,7 +301,7 @@ class ExportReader {
     Object.assign(this.verdict, { checkpoint_compared: false, checkpoint: viewCheckpoint(this.comparison.named) })
   }
 
-  private readEntry(line: string, { tenant_id }: ExportHeader): void {
+  private readEntry(line: string, { tenant_id, after_id }: ExportHeader): void {
     const { last, verdict } = this
     const id = last.id + 1
     const entry = readEntry(line, { tenant_id, id })
@@ -310,7 +310,7 @@ class ExportReader {
     if (hasTimeGoneBack(last, entry)) throw new ExportFault(`the time of entry ${id} went back`, id)
     const fault = this.history.read(entry)
     if (fault) throw new ExportFault(RIGHTS_FAULTS[fault](id), id)
-    if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
+    if (after_id > 0 && purgedThrough(entry) === after_id) this.isPurged = true
     const move = readMove(entry)
     if (move) this.moves.push(move)
     this.last = entry
@@ -346,9 +346,8 @@ class ExportReader {
     const { head_id } = signed
     const installation = this.covered && this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
     if (!this.contradiction) this.conclude(signed, installation)
-    const isPurged = after_id > 0 && this.purged_through === after_id
-    if (isPurged) verdict.purged_through = after_id
-    const isJoined = after_id === 0 || isPurged || this.comparison?.joins(after_id) === true
+    if (this.isPurged) verdict.purged_through = after_id
+    const isJoined = after_id === 0 || this.isPurged || this.comparison?.joins(after_id) === true
     const missing: Missing[] = [
       ...(isJoined ? [] : ['beginning' as const]),
       ...(head_id > last.id || this.moves.at(-1)?.entry_id === last.id ? ['end' as const] : []),
