@@ -4,6 +4,7 @@
  */
 import { AS_READ, type Row, refuseSpelling, spellAs, spellRow } from '@eaas/sdk/adapter'
 import { Column, is, Param, SQL, StringChunk, type Table } from 'drizzle-orm'
+import { isGuarded } from './columns.js'
 import { isBlank, textOf } from './conditions.js'
 import { isColumn, type KnownTable } from './tables.js'
 
@@ -51,7 +52,8 @@ function readComparison(known: KnownTable, table: Table, chunks: readonly unknow
 
 function isValue(value: unknown): boolean {
   if (Array.isArray(value)) return value.every(isValue)
-  if (is(value, Param)) return isValue(value.value) && !is(value.encoder.mapToDriverValue(value.value), SQL)
+  if (is(value, Param))
+    return isValue(value.value) && (isGuarded(value.encoder) || !is(value.encoder.mapToDriverValue(value.value), SQL))
   return typeof value !== 'object' || value === null || value instanceof Date || is(value, Column)
 }
 

@@ -172,3 +172,22 @@ describe('columns that are written by hand', () => {
     expect(() => encrypted({}, [[pg.pgTable('notes', { id: pg.serial(), ...note }), model]])).not.toThrow()
   })
 })
+
+describe('a table that encrypted() does not get', () => {
+  const dialects = [
+    ['PostgreSQL', pg.pgTable, pg, full],
+    ['PostgreSQL, as text', pg.pgTable, pg, inText],
+    ['MySQL', mysql.mysqlTable, mysql, full],
+    ['SQLite', sqlite.sqliteTable, sqlite, full],
+  ] as const
+
+  it.each(dialects)('takes no plaintext on %s, and what the model sealed', async (_, make, builders, model) => {
+    const any = make as unknown as typeof pg.pgTable
+    const { email } = getTableColumns(any('users', { id: pg.integer(), ...encryptedColumns(builders as never, model) }))
+    expect(() => email?.mapToDriverValue('ada@example.com')).toThrow('users.email must be encrypted, and got plaintext')
+    const row = { id: 7, email: 'ada@example.com', nick: null, score: 1, photo: null, prefs: { theme: 'dark' } }
+    const sealed = (await model.encrypt(row)).email
+    expect(email?.mapToDriverValue(sealed)).toBeTypeOf('string')
+    expect(email?.mapToDriverValue(null)).toBeOneOf([null, 'null'])
+  })
+})

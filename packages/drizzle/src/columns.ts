@@ -1,7 +1,14 @@
 /** The columns of a table that hold what a model stores, made from the model. */
 import { InvalidInputError } from '@eaas/sdk'
-import { type AnyModel, type ColumnsOf, createSealedTable, type Read, type StoredColumn } from '@eaas/sdk/adapter'
-import type { $Type, ColumnBuilderBase, NotNull } from 'drizzle-orm'
+import {
+  type AnyModel,
+  type ColumnsOf,
+  createSealedTable,
+  looksSealed,
+  type Read,
+  type StoredColumn,
+} from '@eaas/sdk/adapter'
+import type { $Type, Column, ColumnBuilderBase, NotNull } from 'drizzle-orm'
 import type * as mysql from 'drizzle-orm/mysql-core'
 import type * as pg from 'drizzle-orm/pg-core'
 import type * as sqlite from 'drizzle-orm/sqlite-core'
@@ -89,6 +96,7 @@ export function encryptedColumns(builders: object, model: AnyModel): unknown {
   return Object.fromEntries(
     stored.map(({ column, holds, mayMiss }) => {
       const made = make[holds](column)
+      if (holds === 'json' || holds === 'text') refusePlaintext(made, `${name}.${column}`)
       return [column, mayMiss ? made : made.notNull()]
     }),
   )
@@ -96,7 +104,31 @@ export function encryptedColumns(builders: object, model: AnyModel): unknown {
 
 export const HASH_CHARACTERS = 64
 
-type Maker = (column: string) => { notNull(): unknown }
+interface Builder {
+  notNull(): unknown
+}
+type Maker = (column: string) => Builder
+
+const GUARDED = Symbol('@eaas/drizzle: refuses plaintext')
+
+/** Tells whether a column, or an alias of it, refuses plaintext: it maps no value to SQL. */
+export const isGuarded = (column: object): boolean => GUARDED in column
+
+/** Makes the column refuse what the adapter did not seal, since its table may be missing among those of `encrypted()`. */
+function refusePlaintext(builder: Builder, name: string): void {
+  const { build } = builder as unknown as { build(table: unknown): Column }
+  const buildGuarded = (table: unknown): Column => {
+    const column = build.call(builder, table)
+    const map = column.mapToDriverValue.bind(column)
+    column.mapToDriverValue = (value) => {
+      if (value === null || value === undefined || looksSealed(value)) return map(value)
+      const hint = 'Pass the table and its model to encrypted(), and use the database that it returns.'
+      throw new InvalidInputError(`${name} must be encrypted, and got plaintext`, hint)
+    }
+    return Object.assign(column, { [GUARDED]: true })
+  }
+  Object.assign(builder, { build: buildGuarded })
+}
 
 function makersOf(builders: object, model: string): Record<StoredColumn['holds'], Maker> {
   if (isPg(builders)) {

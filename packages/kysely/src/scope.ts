@@ -208,10 +208,17 @@ export function findTable(models: Models, name: string): SealedTable | undefined
   return models.get(name) ?? refuseOtherName('table', name, models.keys())
 }
 
-/** @throws InvalidInputError if an encrypted column has this name in another spelling */
+/** @throws InvalidInputError if an encrypted column has this name in another spelling, or after that of its table */
 export function assertSpelling(table: SealedTable, column: string): void {
   if (table.columns.includes(column)) return
   const sealed = table.columns.filter((one) => table.isSealed(one))
+  const last = column.slice(column.lastIndexOf('.') + 1)
+  if (last !== column && sealed.includes(last)) {
+    throw new InvalidInputError(
+      `${JSON.stringify(column)} is not a column`,
+      `Name the column alone: ${JSON.stringify(last)}.`,
+    )
+  }
   refuseOtherName(`column of ${table.name}`, column, sealed)
 }
 

@@ -94,6 +94,16 @@ describe('Kysely on SQLite', () => {
       expect(parameters[0]).toBe(String(id))
     },
   )
+  it('refuses an encrypted column that is named with its table', async () => {
+    const named = { 'users.email': SECRET } as never
+    for (const query of [
+      db.updateTable('users').set(named).where('id', '=', 7),
+      db.insertInto('users').values({ ...(named as object), id: 7 } as never),
+    ]) {
+      await expect(query.execute()).rejects.toThrow('"users.email" is not a column')
+    }
+    expect(calls).toEqual([])
+  })
   it('opens JSON of a query inside, and takes out what is selected for it', async () => {
     const { email } = await users.encrypt({ id: 7, email: SECRET })
     const json = JSON.stringify({ email, eaas_bound_0: 7 })

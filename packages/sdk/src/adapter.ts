@@ -31,6 +31,7 @@ export { isClosedSql, isOneSqlValue, isRowName, namesInSql, positionsInSql } fro
 export { assertUnchanged, assertWritable } from './adapter/triggers.js'
 export type { Row } from './input.js'
 export type { AnyModel } from './models/model.js'
+export { looksSealed } from './models/plain-texts.js'
 export { type AtCaller, rememberCaller, runFor } from './waiting.js'
 
 /** The type that a model may declare for a column: for bytes, more types than it returns; for an object, some of its members. */
