@@ -4,10 +4,10 @@
  * `@eaas/cli`. The tools read and write the table themselves.
  */
 import { InvalidInputError } from './errors.js'
-import { assertFlag, assertOneOf, assertOptions, kindOf, type Row, readSignal } from './input.js'
+import { assertFlag, assertOneOf, assertOptions, type DekScope, kindOf, type Row, readSignal } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
 import { type FoundRow, type Outcome, type Reader, WORKS } from './maintenance/works.js'
-import { type Definition, isCompactFormat, ROW_SEAL } from './models/definition.js'
+import { type Definition, isCompactFormat, ROW_SEAL, type RowFormat } from './models/definition.js'
 import type { IndexColumn } from './models/index-columns.js'
 import type { AnyModel } from './models/model.js'
 import { findInternals, getInternals } from './models/model-access.js'
@@ -31,6 +31,22 @@ export interface TableColumns {
   readonly bind: readonly string[]
   /** Contains what the fields of a compact row share. The table may lack it if the model writes another form. */
   readonly header: { readonly column: string; readonly required: boolean }
+}
+
+/** What distinguishes a model from others. */
+export interface DescribedModel {
+  name: string
+  envelope: 1 | 2
+  format: RowFormat
+  dek: DekScope
+  /** whether it has a secret of its own for its indexes */
+  hasSecret: boolean
+  /** names or ids; `by row` if each row has a key of its own */
+  keys: string[] | 'by row'
+  bind: string[]
+  fields: string[]
+  indexes: DescribedIndex[]
+  table: TableColumns
 }
 
 /** What an index's values depend on. */
@@ -96,16 +112,15 @@ export function isModel(value: unknown): value is AnyModel {
 }
 
 /**
- * Returns what distinguishes a model from others, as JSON values: its name, keys, fields, indexes and forms, and its
- * table's columns. For each index it has what the index's values depend on, with an application's normalizer as its
- * source text. For tools that continue an earlier run, which must have had the same model.
+ * Returns what distinguishes a model from others, as JSON values, with an application's normalizers as their source
+ * text. For tools that continue an earlier run, which must have had the same model.
  * @throws InvalidInputError when it is not a model of this copy of the SDK
  * @example
  * ```ts
  * console.log(describeModel(users).fields) // → [ 'email', 'phone' ]
  * ```
  */
-export function describeModel(model: AnyModel) {
+export function describeModel(model: AnyModel): DescribedModel {
   const { definition } = getInternals(model)
   const { name, envelope, format, dek, hasSecret, named, keyByRow, keyIds, bind, fields, columns } = definition
   const ids = [...keyIds].filter((id) => id !== named?.id) // the name stands for it
@@ -115,7 +130,7 @@ export function describeModel(model: AnyModel) {
     format,
     dek,
     hasSecret,
-    keys: keyByRow ? ('by row' as const) : named ? [named.name, ...ids] : ids,
+    keys: keyByRow ? 'by row' : named ? [named.name, ...ids] : ids,
     bind: bind.map((column) => column.name),
     fields: fields.map((field) => field.name),
     indexes: columns.map(describeIndex),

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { InvalidInputError, type RowFormat } from '@eaas/sdk'
-import { type AnyModel, assertOptions, describeModel, readMembers } from '@eaas/sdk/maintenance'
+import { type AnyModel, assertOptions, type DescribedModel, describeModel, readMembers } from '@eaas/sdk/maintenance'
 import { columnNames } from './table.js'
 
 export const DIALECTS = ['postgresql', 'mysql', 'sqlite'] as const
@@ -66,7 +66,7 @@ export function sealedChecks(model: AnyModel, options: SealedCheckOptions): Seal
 
 /** Lists the sealed values of a model's rows. @param find returns a column's name and type in the database */
 export function sealedColumns(
-  { fields, format, table }: Pick<ReturnType<typeof describeModel>, 'fields' | 'format' | 'table'>,
+  { fields, format, table }: Pick<DescribedModel, 'fields' | 'format' | 'table'>,
   find: (column: string) => Pick<SealedColumn, 'column' | 'type'>,
 ): SealedColumn[] {
   const heads = new Set(fields.map((name) => name.split('.')[0]))

@@ -1,5 +1,5 @@
 /** The table of settings, from which come the variables, `--help`, the file of EAAS_CONFIG and its schema, `eaas config show`. */
-import { LOG_LEVELS } from '@eaas/audit/node'
+import { LOG_LEVELS, type LogLevel } from '@eaas/audit/node'
 import * as z from 'zod/mini'
 
 /** A quarter of what a KEK may wrap, which is 2^32 for random ivs (NIST SP 800-38D, 8.3). */
@@ -30,6 +30,10 @@ export interface Setting<Value = unknown> extends Options {
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
+
+// Named, since the compiler writes the members of other unions in the order in which it happened to read the files.
+export type DatabasePooler = 'auto' | 'transaction' | 'none'
+export type TenantsPerAppend = 'many' | 'one'
 
 const ITEM = z.string().check(z.regex(/^[^,]+$/))
 const TEXT = z.string().check(z.minLength(1))
@@ -95,12 +99,12 @@ const SETTINGS = {
     { unset: 'an embedded database', secret: 'whole' },
   ),
   EAAS_DATABASE_URL_FILE: filled('a file with the URL of PostgreSQL, which each new connection reads again'),
-  EAAS_DATABASE_POOLER: choice(
+  EAAS_DATABASE_POOLER: choice<DatabasePooler>(
     'mode of the pooler in front of PostgreSQL; with auto, the server detects it: ',
     ['auto', 'transaction', 'none'],
     { otherwise: 'auto' },
   ),
-  EAAS_DATABASE_APPENDS: choice(
+  EAAS_DATABASE_APPENDS: choice<TenantsPerAppend>(
     "to how many tenants' logs one statement may append (a database that spans machines always has one): ",
     ['many', 'one'],
     { otherwise: 'many' },
@@ -202,7 +206,7 @@ const SETTINGS = {
     'how many seconds the server still serves calls after SIGTERM, while /health answers 503',
     { otherwise: 0, least: 0, most: 3_600, unset: '0; set 15 behind a balancer' },
   ),
-  EAAS_LOG_LEVEL: choice('least severe level that the server logs: ', LOG_LEVELS, { otherwise: 'info' }),
+  EAAS_LOG_LEVEL: choice<LogLevel>('least severe level that the server logs: ', LOG_LEVELS, { otherwise: 'info' }),
 } satisfies Record<string, Setting>
 
 export type Variable = keyof typeof SETTINGS
