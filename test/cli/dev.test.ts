@@ -93,7 +93,9 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
     await eaas.stop()
     chmodSync(target, 0o644)
     const again = await start({ EAAS_PORT: new URL(eaas.url).port }) // its URL is there already
-    expect((await again.stop()).stdout).toContain(`other users can read ${file}, which has a secret: chmod 600`)
+    expect((await again.stop()).stdout).toContain(
+      `other users can read or change ${file}, which has a secret: chmod 600`,
+    )
   })
 
   it('makes no API key where the file cannot be written, and says why', async () => {

@@ -179,7 +179,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     expect([ok, found('root key file')]).toMatchObject([true, { warning: true }])
     const eaas = await startServer({ database, ...options })
     await eaas.stop()
-    expect(eaas.log).toContain('everybody on this machine can read the root key')
+    expect(eaas.log).toContain('everybody on this machine can read or change the root key')
     await rm(file)
   })
 

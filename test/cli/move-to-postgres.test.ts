@@ -72,6 +72,7 @@ describe.skipIf(backend() === 'embedded' || isPooled())('eaas move-to-postgres',
     ]) {
       const old = await runCommand(args, { database: from, rootKey: null })
       expect([old.code, old.stderr]).toEqual([1, expect.stringContaining('The installation was moved to')])
+      expect(old.stderr).not.toContain('interrupted')
     }
   })
 

@@ -306,7 +306,9 @@ describe('a witness that starts again', () => {
     await witness.stop()
     await chmod(path, 0o644)
     await witness.start()
-    await expect.poll(() => witness.stderr).toContain('everybody on this machine can read the key of the witness')
+    await expect
+      .poll(() => witness.stderr)
+      .toContain('everybody on this machine can read or change the key of the witness')
     await chmod(path, 0o600)
   })
 

@@ -195,7 +195,9 @@ describe('the commands', { timeout: 120_000 }, () => {
     const [a = '', b = '', c = ''] = shares.files
     await chmod(b, 0o644)
     const { stdout } = await runCommand(['doctor'], by(a, b, c))
-    expect(stdout).toMatch(new RegExp(`WARN +root key file +everybody on this machine can read ${b}: chmod 600`))
+    expect(stdout).toMatch(
+      new RegExp(`WARN +root key file +everybody on this machine can read or change ${b}: chmod 600`),
+    )
     expect(stdout.match(/can read/g)).toHaveLength(1)
     await chmod(b, 0o600)
   })

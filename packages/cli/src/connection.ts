@@ -106,6 +106,7 @@ async function readPrivate(io: Io, file: string, what: string): Promise<string> 
   if ((mode & READABLE_BY_OTHERS) !== 0 && process.platform !== 'win32')
     tell(io, `${file}: other users can read this ${what}; run chmod 600 on it`)
   if (text.trim() === '') throw new UsageError(`${file}: the file is empty`)
+  if (/\s/.test(text.trim())) throw new UsageError(`${file}: it must hold nothing but the ${what}, on one line`)
   return text.trim()
 }
 

@@ -232,6 +232,9 @@ describe('an API key', () => {
     chmodSync(join(folder, 'key'), 0o644)
     const { code, err } = await command(['encrypt', '--key', 'files', '--api-key-file', 'key'], 'x', { env })
     expect({ code, err }).toEqual({ code: 0, err: expect.stringContaining('chmod 600') })
+    put('key', `The tenant main was created.\n${files.service.apiKey}\n`)
+    const other = await command(['encrypt', '--key', 'files', '--api-key-file', 'key'], 'x', { env })
+    expect(other).toMatchObject({ code: 2, err: expect.stringContaining('nothing but the API key, on one line') })
   })
 
   it.each([[['--api-key', 'eaas_sk_SECRET']], [['--api-key=eaas_sk_SECRET']], [['--apikey=eaas_sk_SECRET']]])(

@@ -155,7 +155,8 @@ export interface DecryptionFailure {
 const CONTEXT_HINT =
   'Pass the context that it was encrypted with, decrypt it by its model, or restore the envelope from a backup.'
 
-const ROW_HINT = 'Use the old name of a renamed model, field or column, or restore the envelope from a backup.'
+const ROW_HINT =
+  'Pass the row that it was encrypted with, use the old name of a model, field or column, or restore the envelope from a backup.'
 
 /**
  * A value does not open: it was altered, truncated, moved, or sealed under another key or with another context. This

@@ -10,7 +10,11 @@ if (process.pid === 1)
   for (const [name, number] of Object.entries(FATAL)) process.on(name, () => process.exit(128 + number))
 
 const main = new URL('../dist/main.js', import.meta.url)
-if (existsSync(main)) await import(main)
+const [major, minor] = process.versions.node.split('.').map(Number)
+if (major < 20 || (major === 20 && minor < 19)) {
+  console.error(`eaas: this is Node ${process.versions.node}, and 20.19 or later is needed`)
+  process.exitCode = 1
+} else if (existsSync(main)) await import(main)
 else {
   console.error('eaas: this checkout is not built yet. Run: npm run build')
   process.exitCode = 1

@@ -18,7 +18,7 @@ import { createMetrics } from './observe/metrics.js'
 import { loadTracing } from './observe/tracing.js'
 import { findConsoleDirectory } from './package-directory.js'
 import { startReload } from './reload.js'
-import { isReadableByAll } from './root-keys/local-key.js'
+import { isOpenToAll } from './root-keys/local-key.js'
 import { rootKeyFiles } from './root-keys/open-provider.js'
 import { startSchedule } from './schedule.js'
 import { VERSION } from './version.js'
@@ -190,11 +190,11 @@ async function logAdvice(
   }
   for (const file of rootKeyFiles(config)) {
     // Operators remove the files of shares once the root key is open.
-    if (!existsSync(file) || !(await isReadableByAll(file))) continue
-    log.warn({ file }, 'everybody on this machine can read the root key, or what opens it: chmod 600')
+    if (!existsSync(file) || !(await isOpenToAll(file))) continue
+    log.warn({ file }, 'everybody on this machine can read or change the root key, or what opens it: chmod 600')
   }
-  if (config.tls && (await isReadableByAll(config.tls.keyFile))) {
-    log.warn({ file: config.tls.keyFile }, 'everybody on this machine can read the key of TLS: chmod 600')
+  if (config.tls && (await isOpenToAll(config.tls.keyFile))) {
+    log.warn({ file: config.tls.keyFile }, 'everybody on this machine can read or change the key of TLS: chmod 600')
   }
   if (durability === 'asynchronous') {
     log.warn('commits are not synchronous: a power cut can lose acknowledged audit entries')

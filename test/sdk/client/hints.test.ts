@@ -27,6 +27,9 @@ const row = await people.encrypt({ id: 1, name: 'Ada', born: null })
 const limitedService = createTestService()
 limitedService.failNext({ operation: 'listKeys', code: 'E_MISSING_PERMISSION', times: 9 })
 const limitedClient = createClient(limitedService)
+const readingService = createTestService()
+readingService.failNext({ operation: 'createKey', code: 'E_MISSING_PERMISSION', times: 9 })
+const readingClient = createClient(readingService)
 const withApiKey = (apiKey: unknown) => createClient({ ...service, apiKey: apiKey as string }).keys.list()
 const model = (options: object) => async () =>
   eaas.model({ name: 'x', keyId, bind: false, warn: false, ...options } as never)
@@ -84,6 +87,12 @@ const HINTS: Hint[] = [
     () => limitedClient.keys.ensure({ name: 'users' }),
     /E_MISSING_PERMISSION/,
     /id of the key, or grant .*keys:read/,
+  ],
+  [
+    'ensure() of a missing key, which the API key may not create',
+    () => readingClient.keys.ensure({ name: 'uesrs' }),
+    /E_MISSING_PERMISSION/,
+    /^No key is named "uesrs"\. Pass the id of the key, or grant /,
   ],
   [
     'a missing field',

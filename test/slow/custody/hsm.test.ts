@@ -89,7 +89,9 @@ describe.skipIf(module === undefined)('a root key in an HSM', () => {
     }
     chmodSync(file('pin'), 0o644)
     const wrapped = call('wrap', Buffer.alloc(36, 5), '0B')
-    expect(wrapped.stderr.toString()).toBe(`eaas: everybody on this machine can read ${file('pin')}: chmod 600\n`)
+    expect(wrapped.stderr.toString()).toBe(
+      `eaas: everybody on this machine can read or change ${file('pin')}: chmod 600\n`,
+    )
     expect(call('unwrap', wrapped.stdout, '0b').stdout).toEqual(Buffer.alloc(36, 5))
     await remove()
   })

@@ -6,7 +6,7 @@ import { encodeNoteKey } from '../formats/signed-note.js'
 import { listenOn } from '../node/listen.js'
 import { createLog, type Log, outliveOutput } from '../node/log.js'
 import { readWitnessConfig, WITNESS_VARIABLES, type WitnessConfig } from '../witness/config.js'
-import { createWitness, isReadableByAll, openWitness } from '../witness/directory.js'
+import { createWitness, isOpenToAll, openWitness } from '../witness/directory.js'
 import { createWitnessServer } from '../witness/serve.js'
 import { WitnessError } from '../witness/state-file.js'
 import { createWitnessService } from '../witness/witness.js'
@@ -74,8 +74,8 @@ async function serveWitness(config: WitnessConfig): Promise<void> {
   outliveOutput()
   const log = createLog(config.logLevel)
   const files = await openWitness(config)
-  if (files.keyFile !== undefined && (await isReadableByAll(files.keyFile)))
-    log.warn({ file: files.keyFile }, 'everybody on this machine can read the key of the witness: chmod 600')
+  if (files.keyFile !== undefined && (await isOpenToAll(files.keyFile)))
+    log.warn({ file: files.keyFile }, 'everybody on this machine can read or change the key of the witness: chmod 600')
   const events = {
     cosigned: (details: Record<string, unknown>, isNew: boolean) =>
       isNew ? log.info(details, 'cosigned') : log.debug(details, 'cosigned again'),

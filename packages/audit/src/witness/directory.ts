@@ -130,8 +130,9 @@ export async function openWitness({ directory, key: source, logs: logList }: Wit
   }
 }
 
-export async function isReadableByAll(path: string): Promise<boolean> {
-  return ((await stat(path)).mode & 0o004) !== 0
+/** Tells whether every user of the machine can read or change a file. */
+export async function isOpenToAll(path: string): Promise<boolean> {
+  return ((await stat(path)).mode & 0o006) !== 0
 }
 
 function createDraft(draft: string, directory: string): void {

@@ -20,7 +20,7 @@ describe('init in an application of Drizzle', () => {
         )
         .replace(
           'users.email),\n})',
-          "users.email),\n}, (table) => [uniqueIndex('users_email_index').on(table.emailIndex), index('users_full_name_index').on(table.nameIndex)])",
+          "users.email),\n}, (table) => [uniqueIndex('users_email_index_idx').on(table.emailIndex), index('users_full_name_index_idx').on(table.nameIndex)])",
         )
         .replace('text as column, varchar', 'text as column, uniqueIndex, varchar'),
     )
@@ -51,7 +51,7 @@ describe('init in an application of Drizzle', () => {
     put('tables.ts', '')
     expect((await init(['--table', 'posts', '--fields', 'title', '--search', 'title', '--yes'])).code).toBe(0)
     expect(get('db.ts')).toContain(
-      "title: t.text().notNull(), titleIndex: t.text() }), (table) => [index('posts_titleIndex').on(table.titleIndex)])",
+      "title: t.text().notNull(), titleIndex: t.text() }), (table) => [index('posts_titleIndex_idx').on(table.titleIndex)])",
     )
     expect(get('db.ts')).toMatch(
       /\nexport const db = encrypted\(drizzle\(process.env.DATABASE_URL!\), \[\[posts, postsModel\(eaas\)\]\]\)\n/,
@@ -164,7 +164,8 @@ describe('init in an application of Drizzle', () => {
     expect(code).toBe(0)
     expect(out).toContain(`backfill eaas-notes.ts --table ${name} --constrain\n`)
     expect(get('tables.ts')).toContain('  titleIndex: text(),\n')
-    if (name === 'app_notes') expect(get('tables.ts')).toContain("index('app_notes_titleIndex').on(table.titleIndex)")
+    if (name === 'app_notes')
+      expect(get('tables.ts')).toContain("index('app_notes_titleIndex_idx').on(table.titleIndex)")
     expect((await init(OF_NOTES)).out).toMatch(/^Every file has it already/)
   })
 
@@ -193,12 +194,12 @@ describe('init in an application of Drizzle', () => {
     const table = (p: string) =>
       `export const notes = ${p}('notes', (t) => ({ id: t.integer().primaryKey(), title: t.text() }))\n`
     for (const [imported, p, called] of [
-      ["import * as p from 'drizzle-orm/pg-core'", 'p.pgTable', "p.index('notes_titleIndex')"],
-      ["import { index as on, pgTable as table } from 'drizzle-orm/pg-core'", 'table', "on('notes_titleIndex')"],
+      ["import * as p from 'drizzle-orm/pg-core'", 'p.pgTable', "p.index('notes_titleIndex_idx')"],
+      ["import { index as on, pgTable as table } from 'drizzle-orm/pg-core'", 'table', "on('notes_titleIndex_idx')"],
       [
         "import type { PgColumn } from 'drizzle-orm/pg-core'\nimport { pgTable } from 'drizzle-orm/pg-core'",
         'pgTable',
-        "index('notes_titleIndex')",
+        "index('notes_titleIndex_idx')",
       ],
     ] as const) {
       put('tables.ts', `${imported}\n${table(p)}`)
@@ -235,7 +236,7 @@ describe('init in an application of Drizzle', () => {
     for (const one of [
       "titleIndex: text('title_index')",
       "birthDateIndex: text('birth_date_index')",
-      "index('notes_title_index')",
+      "index('notes_title_index_idx')",
     ])
       expect(get('tables.ts')).toContain(one)
     rmSync(join(folder, 'eaas-notes.ts'))
@@ -316,8 +317,8 @@ export const people = pgTable(
   },
   (t) => [
     index('people_city').on(t.city),
-    uniqueIndex('people_email_index').on(t.emailIndex),
-    index('people_born_at_index').on(t.bornIndex),
+    uniqueIndex('people_email_index_idx').on(t.emailIndex),
+    index('people_born_at_index_idx').on(t.bornIndex),
   ],
 )
 `)
@@ -340,11 +341,11 @@ export const people = pgTable(
   })
 
   it.each([
-    ['', ", (table) => [uniqueIndex('users_email_index').on(table.emailIndex)]"],
-    [', (t) => []', ", (t) => [uniqueIndex('users_email_index').on(t.emailIndex)]"],
+    ['', ", (table) => [uniqueIndex('users_email_index_idx').on(table.emailIndex)]"],
+    [', (t) => []', ", (t) => [uniqueIndex('users_email_index_idx').on(t.emailIndex)]"],
     [
       ", (t) => ({ byName: index('x').on(t.name) })",
-      ", (t) => ({ byName: index('x').on(t.name), emailIndex: uniqueIndex('users_email_index').on(t.emailIndex) })",
+      ", (t) => ({ byName: index('x').on(t.name), emailIndex: uniqueIndex('users_email_index_idx').on(t.emailIndex) })",
     ],
     [', (t) => [index().on(t.name), // why\n]', undefined],
     [', extras', undefined],
@@ -356,6 +357,6 @@ export const people = pgTable(
       text.replace('// how they log in\n', "// how they log in\n  emailIndex: column('email_index'),\n")
     const imported = (text: string) => text.replace('text as column, varchar', 'text as column, uniqueIndex, varchar')
     expect(get('tables.ts')).toBe(after ? imported(added(withExtras(after))) : added(withExtras(extras)))
-    expect(out.includes("in tables.ts: uniqueIndex('users_email_index').on(table.emailIndex)")).toBe(!after)
+    expect(out.includes("in tables.ts: uniqueIndex('users_email_index_idx').on(table.emailIndex)")).toBe(!after)
   })
 })

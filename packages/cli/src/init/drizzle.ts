@@ -191,7 +191,7 @@ export function changeDrizzle(app: Application, change: Change): void {
   const quote = head.includes('"') ? '"' : "'"
   const makeIndexes = (param: string) =>
     added.map(({ column: { index } }, at) => {
-      return `${called(builders[at])}(${quoteText(`${stored}_${index.stored}`, quote)}).on(${param}.${index.name})`
+      return `${called(builders[at])}(${quoteText(`${stored}_${index.stored}_idx`, quote)}).on(${param}.${index.name})`
     })
   const extras = added.length > 0 ? extrasOf(before, start + head.length - call.length, added) : undefined
   const edits = properties.flatMap((one) => [

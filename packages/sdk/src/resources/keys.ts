@@ -218,7 +218,7 @@ async function ensureKey(keys: Keys, name: string, { signal }: CallOptions): Pro
   try {
     return await keys.create({ name }, { signal })
   } catch (error) {
-    if (!isRefused(error, 'E_NAME_TAKEN')) return explainRights(error)
+    if (!isRefused(error, 'E_NAME_TAKEN')) return explainRights(error, `No key is named ${JSON.stringify(name)}. `)
     const createdMeanwhile = await findKey(keys, name, signal) // another process created it between the two requests
     if (createdMeanwhile) return active(createdMeanwhile)
     throw error
@@ -227,7 +227,7 @@ async function ensureKey(keys: Keys, name: string, { signal }: CallOptions): Pro
 
 /** Gets the key of a name, whatever its status; undefined if there is none. @throws what `list` throws */
 async function findKey({ list }: Keys, name: string, signal?: AbortSignal): Promise<Key | undefined> {
-  const { keys } = await list({ name, signal }).catch(explainRights)
+  const { keys } = await list({ name, signal }).catch((error) => explainRights(error))
   return keys.find((key) => key.name === name)
 }
 
@@ -239,9 +239,9 @@ function active(key: Key): Key {
   throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
 }
 
-function explainRights(error: unknown): never {
+function explainRights(error: unknown, found = ''): never {
   if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
-  const hint = 'Pass the id of the key, or grant the API key keys:read, and keys:create where the key may be missing.'
+  const hint = `${found}Pass the id of the key, or grant keys:read, and keys:create where the key may be missing.`
   throw Object.assign(error, { hint })
 }
 

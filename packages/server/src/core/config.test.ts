@@ -253,6 +253,8 @@ describe('the configuration', () => {
     ['EAAS_TRUST_PROXY', '1'],
     ['EAAS_TRUST_PROXY', '*'],
     ['EAAS_TRUST_PROXY', '10.0.0.0/33'],
+    ['EAAS_TRUST_PROXY', '0.0.0.0/0'],
+    ['EAAS_TRUST_PROXY', '::/0'],
     ['EAAS_TRUST_PROXY', '10.0.0.0/'],
     ['EAAS_TRUST_PROXY', '10.0.0.0/8/8'],
     ['EAAS_TRUST_PROXY', '010.0.0.1'],

@@ -316,9 +316,15 @@ function proxies(ranges: string[], hasSocket: boolean): string[] {
       if (hasSocket) continue
       throw new ConfigError('EAAS_TRUST_PROXY has unix, but EAAS_SOCKET is not set')
     }
-    const [address = '', prefix = '0', ...rest] = range.split('/')
+    const [address = '', prefix = '1', ...rest] = range.split('/')
     const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
-    if (rest.length > 0 || address.includes('%') || !/^\d{1,3}$/.test(prefix) || Number(prefix) > bits)
+    if (
+      rest.length > 0 ||
+      address.includes('%') ||
+      !/^\d{1,3}$/.test(prefix) ||
+      Number(prefix) < 1 ||
+      Number(prefix) > bits
+    )
       throw new ConfigError(`EAAS_TRUST_PROXY must list addresses or CIDR ranges, separated by commas, got ${range}`)
   }
   return ranges

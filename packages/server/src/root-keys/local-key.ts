@@ -59,8 +59,9 @@ async function createNewKey(path: string): Promise<void> {
   }
 }
 
-export async function isReadableByAll(path: string): Promise<boolean> {
-  return ((await stat(path)).mode & 0o004) !== 0
+/** Tells whether every user of the machine can read or change a file. */
+export async function isOpenToAll(path: string): Promise<boolean> {
+  return ((await stat(path)).mode & 0o006) !== 0
 }
 
 /** Reads the text of a file with a root key. @throws RootKeyError */

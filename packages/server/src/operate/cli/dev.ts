@@ -92,8 +92,8 @@ async function writeTo(file: string, values: Readonly<Record<string, string>>): 
 
 /** An earlier run or the user may have written the file. */
 async function findReaders(file: string): Promise<string[]> {
-  const isPrivate = process.platform === 'win32' || ((await stat(file)).mode & 0o044) === 0
-  return isPrivate ? [] : [`other users can read ${file}, which has a secret: chmod 600 ${file}`]
+  const isPrivate = process.platform === 'win32' || ((await stat(file)).mode & 0o066) === 0
+  return isPrivate ? [] : [`other users can read or change ${file}, which has a secret: chmod 600 ${file}`]
 }
 
 /** The API key may come from a deleted data directory. */

@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path'
 import type { TlsSetting } from '../../core/config.js'
 import { readTls } from '../../core/http/tls-listener.js'
 import { assertOwnDirectory } from '../../embedded/database.js'
-import { isReadableByAll } from '../../root-keys/local-key.js'
+import { isOpenToAll } from '../../root-keys/local-key.js'
 import { type Result, warn, wrong } from './output.js'
 
 const SOON_MS = 7 * 86_400_000 // in milliseconds; a certificate should be renewed this long before it expires
@@ -16,8 +16,8 @@ export async function examineKeyFile(path: string): Promise<Result> {
   } catch (error) {
     return wrong(`${path} can't be read (${(error as NodeJS.ErrnoException).code})`)
   }
-  if (!(await isReadableByAll(path))) return { detail: path }
-  return warn(`everybody on this machine can read ${path}: chmod 600`)
+  if (!(await isOpenToAll(path))) return { detail: path }
+  return warn(`everybody on this machine can read or change ${path}: chmod 600`)
 }
 
 export async function examineTls(files: TlsSetting): Promise<Result> {

@@ -52,8 +52,8 @@ async function move(config: Config, urlFile: string, { json }: { json: boolean }
     rootKey: rootKeySettingOf(config),
   }
   adviseOn(target)
-  const release = beforeEnd(() => process.stderr.write('eaas: interrupted: repeat the command\n'))
   const from = await openStore(config, { beside: false, mayCreate: false, onFailure: failWithoutDatabase })
+  const release = beforeEnd(() => process.stderr.write('eaas: interrupted: repeat the command\n'))
   try {
     const rows = await copyUnlessThere(from, target)
     const { logs, entries, database } = await verify(target)

@@ -11,7 +11,7 @@ import { isRolledBack } from '../../core/store/db.js'
 import { countWaiting, getPeppers } from '../../core/store/peppers.js'
 import { countSealed } from '../../core/store/store-keys.js'
 import { makeRootKey, type RootKeyForm } from '../../root-keys/generate.js'
-import { isReadableByAll } from '../../root-keys/local-key.js'
+import { isOpenToAll } from '../../root-keys/local-key.js'
 import { openProvider, providerOf } from '../../root-keys/open-provider.js'
 import { generateInHsm, type HsmKey, unwrapByHsm, wrapByHsm } from '../../root-keys/pkcs11.js'
 import { readCommandLine } from '../../root-keys/program.js'
@@ -244,8 +244,8 @@ async function runPkcs11(what: What, key: HsmKey): Promise<void> {
     const input = await buffer(process.stdin)
     process.stdout.write(await (what === 'wrap' ? wrapByHsm : unwrapByHsm)(key, input))
   }
-  if (await isReadableByAll(key.pinFile)) {
-    process.stderr.write(`eaas: everybody on this machine can read ${key.pinFile}: chmod 600\n`)
+  if (await isOpenToAll(key.pinFile)) {
+    process.stderr.write(`eaas: everybody on this machine can read or change ${key.pinFile}: chmod 600\n`)
   }
 }
 

@@ -182,7 +182,7 @@ async function makeEmpty(sql: Transaction): Promise<void> {
   const isUsed = await Promise.all(tables.map((table) => exists(sql, sql`select from ${sql(table)}`)))
   if (tables.length === 0 || isUsed.includes(true))
     throw new UsedDatabaseError(
-      'This database has rows of eaas already, and nothing was changed. Rows are written into an empty database only: create another one.',
+      'This database has rows of eaas already, and nothing was changed. Rows are written into an empty database only: create another one, and run neither eaas migrate nor a server on it first.',
     )
   await sql`drop table if exists schema_version, ${sql(tables)}`.simple()
 }
