@@ -136,7 +136,7 @@ describe("the installation's log", () => {
     ])
     const [, , id, hash, signed_at] = (await readFile(checkpoint, 'utf8')).split('\n')
     expect(all.stdout).toContain(
-      `checkpoint  agrees: entry ${id} of the installation's log, hash ${hash}, signed at ${signed_at}\nby key      ${publicKey}\n`,
+      `checkpoint  agrees: entry ${id} of the installation's log, hash ${hash}, signed at ${signed_at}\nby key      ${publicKey}\ntenants     0 of 2 compared with a checkpoint of their own in the file\n`,
     )
     const exported = await written('installation.ndjson', 'audit', 'export', '--installation')
     expect(await verified(exported, '--checkpoint', checkpoint)).toMatchObject({ code: 0, verdict: { whole: true } })

@@ -150,7 +150,9 @@ describe('eaas audit verify --all with a file of checkpoints', () => {
     const { code, stdout } = await verifyAll()
     expect([code, stdout]).toEqual([
       0,
-      expect.stringMatching(/^checkpoint {2}agrees: entry .*\ntenants {5}2 of 3 agree with a checkpoint of their own/m),
+      expect.stringMatching(
+        /^checkpoint {2}agrees: entry .*\nby key .*\ntenants {5}2 of 3 compared with a checkpoint of their own/m,
+      ),
     ])
   })
 

@@ -154,7 +154,7 @@ async function auditVerifyAll(config: Config, { json, ...file }: VerifyOptions):
   const failed = unverified.map(({ error, ...log }) => ({ ...log, error: messageOf(error) }))
   if (json) printJson({ valid: isValid && failed.length === 0, logs: verdicts, unverified: failed, ...kept })
   else {
-    const compared = coverage && [...describeCompared(coverage, verdicts), `by key      ${public_key}`]
+    const compared = coverage && describeCompared({ ...coverage, public_key }, verdicts)
     const agrees = isValid ? [...(compared ?? []), ...cli.describeWitnessed(witnessed)] : []
     print(...describeAll(all), ...agrees)
   }
@@ -166,12 +166,16 @@ async function auditVerifyAll(config: Config, { json, ...file }: VerifyOptions):
   return verdicts.some(isUnused) ? cli.UNUSED : cli.VALID
 }
 
-function describeCompared(coverage: KeptStatement & Coverage, verdicts: readonly LogVerdict[]): string[] {
+function describeCompared(
+  coverage: KeptStatement & Coverage & { public_key: string },
+  verdicts: readonly LogVerdict[],
+): string[] {
   const [own, tenants] = [verdicts.find(isOwn), verdicts.filter((verdict) => !isOwn(verdict))]
   const compared = tenants.filter(({ checkpoint }) => checkpoint?.compared)
   return [
     ...(own?.checkpoint?.compared ? [`checkpoint  agrees: ${describeStatement(coverage)}`] : []),
-    `tenants     ${compared.length} of ${tenants.length} agree with a checkpoint of their own in the file`,
+    `by key      ${coverage.public_key}`,
+    `tenants     ${compared.length} of ${tenants.length} compared with a checkpoint of their own in the file`,
     ...verdicts.filter(isUnused).map(({ name }) => `UNUSED      the checkpoint of ${name}: its entry was purged`),
   ]
 }
