@@ -1,7 +1,7 @@
 /** The directory of a witness: its key, its state, its list of logs, and a lock against a second process. */
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { readFile, rename, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { encodeBase64, explainUnwritten, KEY_BYTES } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
@@ -128,11 +128,6 @@ export async function openWitness({ directory, key: source, logs: logList }: Wit
     await lock.release()
     throw error
   }
-}
-
-/** Tells whether every user of the machine can read or change a file. */
-export async function isOpenToAll(path: string): Promise<boolean> {
-  return ((await stat(path)).mode & 0o006) !== 0
 }
 
 function createDraft(draft: string, directory: string): void {

@@ -309,6 +309,7 @@ function isPlainUrl(text: string): boolean {
 }
 
 // Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no proxy.
+// It takes no range of /0.
 // `unix` trusts every peer on the unix socket.
 function proxies(ranges: string[], hasSocket: boolean): string[] {
   for (const range of ranges) {

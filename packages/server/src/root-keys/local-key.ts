@@ -1,6 +1,6 @@
 // A root key in this process, read from text or a file.
 import type { KeyObject } from 'node:crypto'
-import { readFile, stat } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createFile } from '@eaas/audit/node'
 import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
@@ -57,11 +57,6 @@ async function createNewKey(path: string): Promise<void> {
   } finally {
     rootKey.fill(0)
   }
-}
-
-/** Tells whether every user of the machine can read or change a file. */
-export async function isOpenToAll(path: string): Promise<boolean> {
-  return ((await stat(path)).mode & 0o006) !== 0
 }
 
 /** Reads the text of a file with a root key. @throws RootKeyError */

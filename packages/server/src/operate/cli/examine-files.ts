@@ -2,10 +2,10 @@
 import { constants, existsSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { isOpenToAll } from '@eaas/audit/node'
 import type { TlsSetting } from '../../core/config.js'
 import { readTls } from '../../core/http/tls-listener.js'
 import { assertOwnDirectory } from '../../embedded/database.js'
-import { isOpenToAll } from '../../root-keys/local-key.js'
 import { type Result, warn, wrong } from './output.js'
 
 const SOON_MS = 7 * 86_400_000 // in milliseconds; a certificate should be renewed this long before it expires

@@ -107,7 +107,8 @@ export async function verifyAll(
   recorded ??= await readRecordedTenants(sql) // that log is not valid, so neither is the result
   const named = new Set([...anchored.keys(), ...recorded.present.keys()])
   for (const log of kept?.logs ?? []) {
-    if (log !== INSTALLATION_ID && !recorded.gone.has(log) && (await kept?.of(log))?.length) named.add(log)
+    if (log === INSTALLATION_ID || named.has(log) || recorded.gone.has(log)) continue
+    if ((await kept?.of(log))?.length) named.add(log)
   }
   const { tenants, leftOut } = await listTenantsOnRecord(services, named)
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
