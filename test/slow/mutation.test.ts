@@ -1,9 +1,9 @@
 // The suite of attacks is sensitive to every column and to every guard: a copy of the project whose server leaves one out is attacked,
 // and the suite has to go red, without help of the second verifier. What is patched is the same on both databases: the attacks are made
 // on PostgreSQL if it is found, where they take a fraction of the time.
-import { spawn } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -67,34 +67,54 @@ interface Run {
   broken: string[]
 }
 
-/** Copies of the project, one for each that can be attacked at once; those that nothing attacks are free. */
-let copies: string[] = []
-const free: string[] = []
-const waiting: ((copy: string) => void)[] = []
+/** What an attacker answers (attacker.mjs). */
+interface Answer {
+  tests: { file: string; name: string; state: string; errors: string[] }[]
+  errors: string[]
+}
+
+/** A copy of the project, and the process that attacks it. */
+interface Copy {
+  folder: string
+  attacker?: ChildProcess
+  /** its files that changed since the attacker last read them */
+  changed: string[]
+}
+
+/** One copy for each that can be attacked at once; those that nothing attacks are free. */
+let copies: Copy[] = []
+const free: Copy[] = []
+const waiting: ((copy: Copy) => void)[] = []
 beforeAll(async () => {
   copies = await Promise.all(Array.from({ length: Math.min(availableParallelism(), 4) }, copyProject))
   free.push(...copies)
 })
-afterAll(() => Promise.all(copies.map((copy) => rm(copy, { recursive: true, force: true }))))
+afterAll(async () => {
+  for (const { attacker, folder } of copies) {
+    if (attacker?.connected) attacker.disconnect()
+    if (attacker && attacker.exitCode === null && attacker.signalCode === null) await once(attacker, 'exit')
+    await rm(folder, { recursive: true, force: true })
+  }
+})
 
-async function copyProject(): Promise<string> {
-  const copy = await realpath(await mkdtemp(join(tmpdir(), 'eaas-test-mutants-')))
+async function copyProject(): Promise<Copy> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), 'eaas-test-mutants-')))
   for (const name of COPIED) {
-    await cp(join(PROJECT, name), join(copy, name), {
+    await cp(join(PROJECT, name), join(folder, name), {
       recursive: true,
       filter: (source) => !NOT_COPIED.test(source.slice(PROJECT.length - 1)),
     })
   }
-  await symlink(join(PROJECT, 'node_modules'), join(copy, 'node_modules'))
+  await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
   // The built programs, for the witnesses that a few of the tests start: they are the genuine ones.
   for (const name of ['audit', 'server'].flatMap((each) => [`${each}/node_modules`, `${each}/dist`]))
-    await symlink(join(PROJECT, 'packages', name), join(copy, 'packages', name))
-  return copy
+    await symlink(join(PROJECT, 'packages', name), join(folder, 'packages', name))
+  return { folder, changed: [] }
 }
 
 /** Calls it with a copy that nothing else uses meanwhile. */
-async function withCopy<Result>(use: (copy: string) => Promise<Result>): Promise<Result> {
-  const copy = free.pop() ?? (await new Promise<string>((resolve) => waiting.push(resolve)))
+async function withCopy<Result>(use: (copy: Copy) => Promise<Result>): Promise<Result> {
+  const copy = free.pop() ?? (await new Promise<Copy>((resolve) => waiting.push(resolve)))
   try {
     return await use(copy)
   } finally {
@@ -106,58 +126,55 @@ async function withCopy<Result>(use: (copy: string) => Promise<Result>): Promise
 
 const fileOf = ([files]: Attacks) => new RegExp(`(^|/)${files}[^/]*\\.test\\.ts$`)
 
-/** Runs a command of vitest in a copy, and reads what it writes. */
-async function vitest(copy: string, command: 'run' | 'list', report: string, ...args: string[]): Promise<unknown> {
-  const path = join(copy, 'report.json')
-  await rm(path, { force: true })
-  const program = join(copy, 'node_modules/vitest/vitest.mjs')
-  const project = findPostgres() ? 'postgres' : 'embedded'
-  const env = { ...process.env, EAAS_TEST_ONE_VERIFIER: '1', EAAS_TEST_SLOW: '' }
-  const child = spawn(process.execPath, [program, command, '--project', project, `${report}=${path}`, ...args], {
-    cwd: copy,
-    env,
-    stdio: 'ignore',
-    timeout: ATTACK_MS,
+/** Has the attacker of a copy run or list tests. One that does not answer in time is killed, and the next task has a new one. */
+async function ask(copy: Copy, attacks: Attacks, isList = false): Promise<Answer> {
+  const all = (await readdir(join(copy.folder, 'test/audit'), { recursive: true })).map((path) =>
+    path.replaceAll('\\', '/'),
+  )
+  const files = all.filter((path) => fileOf(attacks).test(path)).map((path) => join(copy.folder, 'test/audit', path))
+  if (files.length === 0) throw new Error(`there are no tests ${attacks[0]}`)
+  copy.attacker ??= startAttacker(copy)
+  const { attacker } = copy
+  const timer = setTimeout(() => attacker.kill('SIGKILL'), ATTACK_MS)
+  const changed = copy.changed.splice(0)
+  attacker.send({ changed, files, names: attacks[1], isList })
+  return new Promise((resolve, reject) => {
+    const onExit = () => {
+      delete copy.attacker
+      reject(new Error('the attacks did not end, or their process failed'))
+    }
+    attacker.once('exit', onExit)
+    attacker.once('message', (answer: Answer) => {
+      clearTimeout(timer)
+      attacker.off('exit', onExit)
+      resolve(answer)
+    })
   })
-  await once(child, 'exit')
-  return JSON.parse(await readFile(path, 'utf8'))
+}
+
+function startAttacker({ folder }: Copy): ChildProcess {
+  const env = { ...process.env, EAAS_TEST_ONE_VERIFIER: '1', EAAS_TEST_SLOW: '' }
+  const project = findPostgres() ? 'postgres' : 'embedded'
+  return fork(join(folder, 'test/slow/attacker.mjs'), [project], { cwd: folder, env, stdio: 'ignore' })
 }
 
 /** Finds the guards whose attacks do not exist, under these names. */
-async function findUnattacked(copy: string): Promise<string[]> {
-  const tests = (await vitest(copy, 'list', '--json', 'test/audit')) as { name: string; file: string }[]
-  const folder = join(copy, 'test/audit')
+async function findUnattacked(copy: Copy): Promise<string[]> {
+  const { tests } = await ask(copy, ['', ''], true)
+  const folder = join(copy.folder, 'test/audit')
   const isAttack = ([files, names]: Attacks) =>
-    tests.some(
-      ({ file, name }) =>
-        fileOf([files, names]).test(relative(folder, file)) && new RegExp(names).test(name.replaceAll(' > ', ' ')),
-    )
+    tests.some(({ file, name }) => fileOf([files, names]).test(relative(folder, file)) && new RegExp(names).test(name))
   return listDatabaseGuardMutants().flatMap(({ guard, red }) => (isAttack(red) ? [] : [`${guard}: ${red.join(', ')}`]))
 }
 
 /** Runs the attacks in a copy. A few that fail are enough. */
-async function attack(copy: string, attacks: Attacks): Promise<Run> {
-  const all = (await readdir(join(copy, 'test/audit'), { recursive: true })).map((path) => path.replaceAll('\\', '/'))
-  const paths = all.filter((path) => fileOf(attacks).test(path)).map((path) => `test/audit/${path}`)
-  if (paths.length === 0) throw new Error(`there are no tests ${attacks[0]}`)
-  const args = ['--reporter', 'json', '--bail', '5', '-t', attacks[1], ...paths]
-  const { testResults } = (await vitest(copy, 'run', '--outputFile', ...args)) as {
-    testResults: {
-      message: string
-      assertionResults: { status: string; fullName: string; failureMessages: string[] }[]
-    }[]
-  }
-  const results = testResults.flatMap(({ assertionResults }) => assertionResults)
-  const failures = results.filter(({ status }) => status === 'failed')
-  const namesOf = (status: string) =>
-    results.filter((result) => result.status === status).map(({ fullName }) => fullName)
+async function attack(copy: Copy, attacks: Attacks): Promise<Run> {
+  const { tests, errors } = await ask(copy, attacks)
+  const failures = tests.filter(({ state }) => state === 'failed')
   return {
-    passed: namesOf('passed'),
-    failed: namesOf('failed'),
-    broken: [
-      ...testResults.map(({ message }) => message).filter((message) => message !== ''),
-      ...failures.flatMap(({ failureMessages }) => failureMessages).filter((message) => !EXPECTATION.test(message)),
-    ],
+    passed: tests.filter(({ state }) => state === 'passed').map(({ name }) => name),
+    failed: failures.map(({ name }) => name),
+    broken: [...errors, ...failures.flatMap((test) => test.errors).filter((message) => !EXPECTATION.test(message))],
   }
 }
 
@@ -167,11 +184,14 @@ function attackMutant(files: Mutant['files'], attacks: Attacks): Promise<Run> {
     ([file, text]) => [join('packages/server/src/core/audit', file), text] as const,
   )
   return withCopy(async (copy) => {
+    const paths = patches.map(([path]) => join(copy.folder, path))
     try {
-      for (const [path, text] of patches) await writeFile(join(copy, path), text)
+      for (const [path, text] of patches) await writeFile(join(copy.folder, path), text)
+      copy.changed.push(...paths)
       return await attack(copy, attacks)
     } finally {
-      for (const [path] of patches) await cp(join(PROJECT, path), join(copy, path))
+      for (const [path] of patches) await cp(join(PROJECT, path), join(copy.folder, path))
+      copy.changed.push(...paths)
     }
   })
 }
