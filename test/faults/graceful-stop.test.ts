@@ -18,7 +18,7 @@ async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {
   const eaas = await startEaas({ database })
   let url: string | undefined = eaas.url
   const load = await startLoad({ target: () => url, secret: api_key.secret, clients: CLIENTS })
-  // A client's first call opens its connection, and the system resets one that arrives in the instant of the close (acceptWaiting).
+  // A client's first call opens its connection, and the system resets one that arrives in the instant of the close (stopListening).
   const isAnswered = (calls: readonly LedgerEntry[]) => calls.some(({ state }) => state === 'acked')
   while (load.acked() < ENOUGH_CALLS || ![...load.ledgers.values()].every(isAnswered)) await sleep(20)
 

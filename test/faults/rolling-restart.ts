@@ -7,6 +7,8 @@ import { callsOf } from '../support/service/load.js'
 import type { Balancer } from './tcp-balancer.js'
 
 const CLIENTS = 8
+/** A balancer may send calls to a killed server until it notices that the connections are closed. */
+const UNNOTICED_MS = 100
 
 export interface RollingRestart {
   drainSeconds: number
@@ -77,6 +79,7 @@ export async function restartRolling(options: RollingRestart) {
       isDying = isKilled
       for (const sent of underWay) sent.metKill ||= isKilled
       codes.push(isKilled ? await server.kill9().then(() => null) : (await server.stop()).code)
+      if (isKilled) await sleep(UNNOTICED_MS)
       isDying = false
       await server.start()
       while (!(await hasTraffic(server))) await sleep(100) // the balancer sends calls there again

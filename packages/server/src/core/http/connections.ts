@@ -133,6 +133,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   })
   app.addHook('preClose', async () => {
     isClosing = true
+    await stopListening(app.server)
     const from = performance.now()
     const closeIdle = async () => {
       await turn() // first reads what the kernel has received
@@ -146,7 +147,6 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
         for (const socket of [...open.keys(), ...handshakes]) socket.destroy()
       }, GRACE_MS),
     )
-    await acceptWaiting(app.server)
   })
   app.addHook('onClose', async () => {
     for (const timer of timers) clearTimeout(timer)
@@ -154,10 +154,10 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
 }
 
 /**
- * Accepts connections, one in each turn of the event loop, until none waits: the system resets those that wait when the
- * server closes. One that arrives after the last turn can still be reset, so close at once.
+ * Accepts connections, one in each turn of the event loop, until none waits, and then stops listening: the system resets
+ * those that wait. It stops within the last turn, since another one may arrive after it.
  */
-export async function acceptWaiting(server: Server): Promise<void> {
+export async function stopListening(server: Server): Promise<void> {
   const from = performance.now()
   let accepted = 0
   const count = () => {
@@ -169,6 +169,7 @@ export async function acceptWaiting(server: Server): Promise<void> {
     await turn() // the first turn may begin before the event loop has looked for connections
     await turn()
   }
+  server.close()
   server.off('connection', count)
 }
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import { acceptWaiting } from './connections.js'
+import { stopListening } from './connections.js'
 
 it('accepts every connection that waits in the kernel, so that none is reset when the server closes', async () => {
   let accepted = 0
@@ -19,8 +19,7 @@ it('accepts every connection that waits in the kernel, so that none is reset whe
       socket.on('data', (bytes) => resolve(bytes.toString())).on('error', ({ message }) => resolve(message))
     })
   })
-  await acceptWaiting(server)
-  server.close()
+  await stopListening(server)
   expect(accepted).toBe(50)
   expect(new Set(await Promise.all(answers))).toEqual(new Set(['served']))
 })
@@ -37,6 +36,5 @@ it('ends while clients connect without a pause', async () => {
   await once(server, 'listening')
   for (let client = 0; client < 8; client++) connectAgain()
   await once(server, 'connection')
-  await acceptWaiting(server)
-  server.close()
+  await stopListening(server)
 })
