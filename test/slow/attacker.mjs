@@ -9,10 +9,14 @@ const FAILED_AT_MOST = 5
 
 // vitest's own command sets these for the code under test.
 Object.assign(process.env, { TEST: 'true', VITEST: 'true', NODE_ENV: 'test' })
-let failed = 0
+/** The tests of the current run, until enough have failed: those that then end were cancelled. */
+let ended = []
+const hasFailed = () => ended.filter(({ state }) => state === 'failed').length >= FAILED_AT_MOST
 const reporter = {
   onTestCaseResult(test) {
-    if (test.result().state === 'failed' && ++failed === FAILED_AT_MOST) vitest.cancelCurrentRun('test-failure')
+    if (hasFailed()) return
+    ended.push(describeTest(test))
+    if (hasFailed()) vitest.cancelCurrentRun('test-failure')
   },
 }
 // Isolated files have new workers, which hold no module of an earlier run.
@@ -29,28 +33,25 @@ process.once('disconnect', () => vitest.close().finally(() => process.exit()))
 
 /** Runs the tests of these names in these files, or lists them. `changed` are the files that changed since the last run. */
 async function run({ changed, files, names, isList }) {
-  failed = 0
+  ended = []
   for (const file of changed) vitest.invalidateFile(file)
   for (const folder of listFilled()) rmSync(folder, { recursive: true })
   vitest.setGlobalTestNamePattern(names)
   const specifications = (await Promise.all(files.map((file) => vitest.globTestSpecifications([file])))).flat()
-  const perform = isList ? vitest.collectTests : vitest.runTestSpecifications
-  const { testModules, unhandledErrors } = await perform.call(vitest, specifications)
+  if (isList) {
+    const { testModules } = await vitest.collectTests(specifications)
+    return { tests: testModules.flatMap((module) => [...module.children.allTests()].map(describeTest)), errors: [] }
+  }
+  const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications)
   const modules = testModules.filter(({ moduleId }) => files.includes(moduleId))
   const suites = modules.flatMap((module) => [module, ...module.children.allSuites()])
-  const tests = modules.flatMap((module) => [...module.children.allTests()])
-  return {
-    tests: tests.map((test) => {
-      const { state, errors = [] } = test.result()
-      return {
-        file: test.module.moduleId,
-        name: test.fullName.replaceAll(' > ', ' '),
-        state,
-        errors: errors.map(textOf),
-      }
-    }),
-    errors: [...suites.flatMap((suite) => suite.errors()), ...unhandledErrors].map(textOf),
-  }
+  const errors = [...suites.flatMap((suite) => suite.errors()), ...unhandledErrors]
+  return { tests: ended, errors: hasFailed() ? [] : errors.map(textOf) }
+}
+
+function describeTest(test) {
+  const { state, errors = [] } = test.result()
+  return { file: test.module.moduleId, name: test.fullName.replaceAll(' > ', ' '), state, errors: errors.map(textOf) }
 }
 
 /** The folders that name the databases which earlier runs filled: another mutant did, with other MACs. */
