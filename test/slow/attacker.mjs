@@ -9,14 +9,14 @@ const FAILED_AT_MOST = 5
 
 // vitest's own command sets these for the code under test.
 Object.assign(process.env, { TEST: 'true', VITEST: 'true', NODE_ENV: 'test' })
-/** The tests of the current run, until enough have failed: those that then end were cancelled. */
+/** The tests of the current run, until enough have failed; those that end later were cancelled. */
 let ended = []
-const hasFailed = () => ended.filter(({ state }) => state === 'failed').length >= FAILED_AT_MOST
+const isOver = () => ended.filter(({ state }) => state === 'failed').length >= FAILED_AT_MOST
 const reporter = {
   onTestCaseResult(test) {
-    if (hasFailed()) return
+    if (isOver()) return
     ended.push(describeTest(test))
-    if (hasFailed()) vitest.cancelCurrentRun('test-failure')
+    if (isOver()) vitest.cancelCurrentRun('test-failure')
   },
 }
 // Isolated files have new workers, which hold no module of an earlier run.
@@ -47,7 +47,7 @@ async function run({ changed, files, names, isList }) {
   const suites = modules.flatMap((module) => [module, ...module.children.allSuites()])
   // A rejection that a test handles late is none of these: it says nothing about the mutant.
   const errors = suites.flatMap((suite) => suite.errors())
-  return { tests: ended, errors: hasFailed() ? [] : errors.map(textOf) }
+  return { tests: ended, errors: isOver() ? [] : errors.map(textOf) }
 }
 
 function describeTest(test) {
