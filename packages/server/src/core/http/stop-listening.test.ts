@@ -37,4 +37,5 @@ it('ends while clients connect without a pause', async () => {
   for (let client = 0; client < 8; client++) connectAgain()
   await once(server, 'connection')
   await stopListening(server)
+  expect(server.listening).toBe(false)
 })
